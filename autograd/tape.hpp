@@ -1,0 +1,189 @@
+// The tape: entries numbered in the order of their creation, which is a topological order; and `record`, which appends one.
+#pragma once
+#include <atomic>
+#include <initializer_list>
+#include <new>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include <tapegrad/autograd/tensor.hpp>
+
+namespace tapegrad {
+
+/// While it lives, operations on this thread are not recorded.
+class NoGradGuard {
+ public:
+  NoGradGuard();
+  ~NoGradGuard();
+  NoGradGuard(const NoGradGuard&) = delete;
+  NoGradGuard& operator=(const NoGradGuard&) = delete;
+
+ private:
+  bool before_;
+};
+
+namespace autograd {
+
+/// Whether operations on this thread are recorded.
+bool grad_enabled();
+void set_grad_enabled(bool enabled);
+
+class Entry;
+
+/// What a Tensor points to. A leaf that wants a gradient has `requires_grad`; a recorded result owns its entry.
+struct TensorBody {
+  explicit TensorBody(core::Array value) : array(std::move(value)) {}
+  void retain() { references.fetch_add(1, std::memory_order_relaxed); }
+  void release() noexcept {
+    if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(this);
+  }
+  bool wants_gradient() const { return requires_grad || entry; }
+
+  std::atomic<std::uint32_t> references{1};
+  bool requires_grad = false;
+  core::Array array;
+  Tensor grad;
+  core::Shared<Entry> entry;
+};
+
+/// One input of an entry: where its gradient goes, and which value it was.
+struct Edge {
+  core::Shared<Entry> entry;       // the input is a recorded result, or
+  core::Shared<TensorBody> leaf;   // a leaf that wants a gradient, or neither
+  std::uint64_t birth = 0;         // the storage that was read, and its version then
+  std::uint32_t version = 0;
+  bool wanted() const { return entry || leaf; }
+  const Shape& shape() const;
+  Dtype dtype() const;
+};
+
+/// One recorded operation. It owns the entries before it and its closure; never its own result.
+class Entry {
+ public:
+  static constexpr int kInlineEdges = 3;
+
+  const char* name() const { return name_; }
+  std::uint64_t number() const { return number_; }
+  const Shape& shape() const { return shape_; }
+  Dtype dtype() const { return dtype_; }
+  int inputs() const { return inputs_; }
+  const Edge& edge(int i) const { return edges_[i]; }
+  bool consumed() const { return consumed_; }
+
+  /// Runs the closure: the gradients of the inputs, unchecked.
+  virtual Tensors run(const Tensor& gradient) = 0;
+  /// Lets go of the closure and all that it saved.
+  virtual void consume() noexcept = 0;
+  /// Throws GradError if `array` is an input (or the result) of this entry whose value was changed since it was recorded.
+  void check_unchanged(const core::Array& array) const;
+
+  void retain() { references_.fetch_add(1, std::memory_order_relaxed); }
+  void release() noexcept;
+
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
+
+  /// The gradient that has arrived so far in the sweep that is under way.
+  Tensor pending;
+
+ protected:
+  Entry(const char* name, const Tensor& value, const Tensor* inputs, int count);
+  virtual ~Entry();
+  virtual std::size_t bytes() const = 0;
+  /// The result, as a tensor at this place of the tape.
+  Tensor result(const core::Array& array);
+  bool consumed_ = false;
+
+ private:
+  static void destroy(Entry* entry) noexcept;
+
+  std::atomic<std::uint32_t> references_{1};
+  int inputs_;
+  const char* name_;
+  std::uint64_t number_;
+  Dtype dtype_;
+  Shape shape_;
+  std::uint64_t birth_;
+  std::uint32_t version_;
+  Edge inline_edges_[kInlineEdges];
+  Edge* edges_ = inline_edges_;
+};
+
+template <class Backward>
+class EntryOf final : public Entry {
+ public:
+  static constexpr bool kTakesResult = std::is_invocable_v<Backward&, const Tensor&, const Tensor&>;
+
+  EntryOf(const char* name, const Tensor& value, const Tensor* inputs, int count, Backward&& backward)
+      : Entry(name, value, inputs, count), backward_(std::move(backward)) {
+    if constexpr (kTakesResult) saved_result_ = value.array();
+  }
+  Tensors run(const Tensor& gradient) override {
+    if constexpr (kTakesResult)
+      return (*backward_)(gradient, result(saved_result_));
+    else
+      return (*backward_)(gradient);
+  }
+  void consume() noexcept override {
+    consumed_ = true;
+    backward_.reset();
+    saved_result_ = {};
+  }
+  std::size_t bytes() const override { return sizeof(EntryOf); }
+
+  static void* operator new(std::size_t bytes) { return core::pool_allocate(bytes); }
+  static void operator delete(void* memory, std::size_t bytes) noexcept { core::pool_free(memory, bytes); }
+
+ private:
+  std::optional<Backward> backward_;
+  struct Nothing {};
+  std::conditional_t<kTakesResult, core::Array, Nothing> saved_result_;
+};
+
+/// True if an operation on these inputs would be recorded here and now: fused closures then use the composed formula.
+bool is_recording(std::initializer_list<Tensor> inputs);
+bool is_recording(const Tensors& inputs);
+/// Inside a closure: whether anybody wants the gradient of the operation's input `i` in this sweep. A closure may leave
+/// the gradients that nobody wants undefined; it never has to.
+bool needs_gradient(int i);
+
+/// Puts `entry` behind `value` (behind a new handle to it, if the handle is shared).
+Tensor attach(Tensor value, core::Shared<Entry> entry);
+/// `value` off the tape, for results that need no entry.
+Tensor unattached(Tensor value);
+
+/// Records an operation, if gradients are enabled and one of `inputs` wants one, and returns the result.
+///
+/// `name`: the operation, a literal (it is kept as a pointer). `value`: the result, already computed, of a floating dtype.
+/// `backward`: called in a sweep with the gradient of the result (of the result's shape and dtype), and, if it takes a
+/// second parameter, with the result itself; it returns one gradient for each input, in order. A gradient has the input's
+/// dtype, and the input's shape or the result's (the engine then sums over what was broadcast); an undefined one counts
+/// as zero. It must capture inputs, never the result. Written with differentiable operations it can itself be
+/// differentiated. A closure that breaks these rules is reported by GradError in the name of the operation.
+template <class Backward>
+Tensor record(const char* name, Tensor value, const Tensor* inputs, int count, Backward&& backward) {
+  using Closure = std::decay_t<Backward>;
+  bool wanted = false;
+  if (grad_enabled())
+    for (int i = 0; i < count; ++i) wanted = wanted || inputs[i].requires_grad();
+  if (!wanted) return unattached(std::move(value));
+  Entry* entry = new EntryOf<Closure>(name, value, inputs, count, Closure(std::forward<Backward>(backward)));
+  return attach(std::move(value), core::Shared<Entry>::adopt(entry));
+}
+template <class Backward>
+Tensor record(const char* name, Tensor value, std::initializer_list<Tensor> inputs, Backward&& backward) {
+  return record(name, std::move(value), inputs.begin(), static_cast<int>(inputs.size()), std::forward<Backward>(backward));
+}
+template <class Backward>
+Tensor record(const char* name, Tensor value, const Tensors& inputs, Backward&& backward) {
+  return record(name, std::move(value), inputs.data(), static_cast<int>(inputs.size()), std::forward<Backward>(backward));
+}
+/// The same for a value that a kernel has just made.
+template <class Backward>
+Tensor record(const char* name, core::Array value, std::initializer_list<Tensor> inputs, Backward&& backward) {
+  return record(name, Tensor(std::move(value)), inputs, std::forward<Backward>(backward));
+}
+
+}  // namespace autograd
+}  // namespace tapegrad

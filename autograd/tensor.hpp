@@ -1,0 +1,118 @@
+// Tensor: a cheap handle to a value and, perhaps, to a place on the tape.
+#pragma once
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include <tapegrad/autograd/scalar.hpp>
+#include <tapegrad/core/array.hpp>
+#include <tapegrad/core/dtype.hpp>
+#include <tapegrad/core/shape.hpp>
+
+namespace tapegrad {
+
+namespace autograd {
+class Entry;
+struct TensorBody;
+void destroy(TensorBody* body) noexcept;
+}  // namespace autograd
+
+class Tensor;
+using Tensors = std::vector<Tensor>;
+
+/// What a backward sweep may be told.
+struct BackwardOptions {
+  /// Keep the tape for another sweep; create_graph implies it.
+  bool retain_graph = false;
+  /// Record the sweep itself, so that gradients can be differentiated again.
+  bool create_graph = false;
+};
+
+/// Copies share value, gradient and place on the tape. A default-made Tensor is undefined: `defined()` is false and any
+/// other use throws Error.
+class Tensor {
+ public:
+  Tensor() = default;
+  /// A tensor of this value that is not on the tape.
+  explicit Tensor(core::Array array);
+
+  bool defined() const { return static_cast<bool>(body_); }
+  const Shape& shape() const;
+  /// Size along `axis`; negative axes count from the end.
+  std::int64_t size(std::int64_t axis) const;
+  int rank() const { return shape().rank(); }
+  std::int64_t numel() const { return shape().numel(); }
+  Dtype dtype() const;
+  /// "tensor([1, 2], dtype=float32)": values (the middle of long axes left out), shape when it can't be seen, dtype.
+  std::string to_string() const;
+
+  /// The only element as a number; ShapeError if there is not exactly one.
+  double item() const;
+  /// All elements in row-major order, converted to T (double, float, std::int64_t or bool).
+  template <class T>
+  std::vector<T> to_vector() const;
+
+  /// True if a gradient flows to it: a leaf that asked for one, or a recorded result.
+  bool requires_grad() const;
+  /// Not the result of a recorded operation.
+  bool is_leaf() const;
+  /// Asks for (or declines) a gradient on a leaf; DtypeError unless floating, GradError if it is not a leaf.
+  Tensor& requires_grad_(bool requires_grad = true);
+  /// The gradient of a leaf, accumulated by sweeps; undefined before the first.
+  Tensor grad() const;
+  /// Replaces the gradient; an undefined tensor clears it. ShapeError or DtypeError unless it is like this tensor.
+  void set_grad(const Tensor& grad) const;
+  /// Accumulates d(this)/d(leaf) into every leaf's grad(). This tensor must have one element.
+  void backward(const BackwardOptions& options = {}) const;
+  /// The same for any shape: `gradient` is d(loss)/d(this).
+  void backward(const Tensor& gradient, const BackwardOptions& options = {}) const;
+  /// The same value (shared storage), off the tape.
+  Tensor detach() const;
+
+  // The most used operations; each is also a free function, where it is explained.
+  Tensor to(Dtype dtype) const;
+  Tensor clone() const;
+  Tensor contiguous() const;
+  Tensor sum(const Axes& axes = {}, bool keepdim = false) const;
+  Tensor mean(const Axes& axes = {}, bool keepdim = false) const;
+  Tensor max(std::int64_t axis, bool keepdim = false) const;
+  Tensor min(std::int64_t axis, bool keepdim = false) const;
+  Tensor max() const;
+  Tensor min() const;
+  Tensor argmax(std::int64_t axis, bool keepdim = false) const;
+  Tensor pow(const Scalar& exponent) const;
+  Tensor exp() const;
+  Tensor log() const;
+  Tensor sqrt() const;
+  Tensor abs() const;
+  Tensor tanh() const;
+  Tensor reshape(const Shape& shape) const;
+  Tensor flatten(std::int64_t first = 0, std::int64_t last = -1) const;
+  Tensor transpose(std::int64_t a, std::int64_t b) const;
+  Tensor permute(const Shape& axes) const;
+  Tensor squeeze(std::int64_t axis) const;
+  Tensor unsqueeze(std::int64_t axis) const;
+  Tensor expand(const Shape& shape) const;
+  Tensor slice(std::int64_t axis, std::int64_t start, std::int64_t stop, std::int64_t step = 1) const;
+  Tensor select(std::int64_t axis, std::int64_t index) const;
+  Tensor matmul(const Tensor& other) const;
+
+  // Inside the library.
+  /// The value. During a sweep: GradError if the running closure saved this value and it was changed since.
+  const core::Array& array() const;
+  /// The value, to be written in place: bumps the version. For leaves under NoGradGuard or off the tape; GradError else.
+  core::Array& mutable_array() const;
+  autograd::TensorBody* body() const { return body_.get(); }
+  explicit Tensor(core::Shared<autograd::TensorBody> body) : body_(std::move(body)) {}
+
+ private:
+  core::Shared<autograd::TensorBody> body_;
+};
+
+/// Elements of any floating type make float32, integers int64, booleans boolean.
+template <class T>
+constexpr Dtype default_dtype() {
+  return std::is_same_v<T, bool> ? boolean : std::is_integral_v<T> ? int64 : float32;
+}
+
+}  // namespace tapegrad
