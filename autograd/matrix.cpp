@@ -1,0 +1,54 @@
+#include <string>
+
+#include <tapegrad/autograd/matrix.hpp>
+#include <tapegrad/autograd/reductions.hpp>
+#include <tapegrad/autograd/shaping.hpp>
+#include <tapegrad/autograd/tape.hpp>
+#include <tapegrad/core/error.hpp>
+#include <tapegrad/core/kernels/kernels.hpp>
+
+namespace tapegrad {
+namespace {
+
+void check_operands(const Tensor& a, const Tensor& b) {
+  const std::string got = a.shape().to_string() + " and " + b.shape().to_string();
+  if (a.dtype() != b.dtype() || !is_floating(a.dtype()))
+    throw DtypeError("matmul: both operands must be float32 or both float64; got " + std::string(name_of(a.dtype())) +
+                     " and " + std::string(name_of(b.dtype())) + "; convert one with .to()");
+  if (a.rank() == 0 || b.rank() == 0)
+    throw ShapeError("matmul: operands must have at least one dimension; got shapes " + got + "; use * for scalars");
+  const std::int64_t inner = b.size(b.rank() == 1 ? 0 : -2);
+  if (a.size(-1) != inner)
+    throw ShapeError("matmul: inner dimensions must be equal; got shapes " + got + ", that is " +
+                     std::to_string(a.size(-1)) + " and " + std::to_string(inner) + "; transpose or reshape one of them");
+}
+
+/// The product of matrices or batches of matrices. d/da = g b^T, d/db = a^T g, summed over what was broadcast.
+Tensor product(const Tensor& a, const Tensor& b) {
+  return autograd::record("matmul", core::kernels::matmul(a.array(), b.array()), {a, b}, [a, b](const Tensor& g) {
+    Tensor to_a, to_b;
+    if (autograd::needs_gradient(0)) to_a = sum_to(product(g, b.transpose(-2, -1)), a.shape());
+    if (autograd::needs_gradient(1)) {
+      if (b.rank() == 2 && a.rank() > 2)  // one matrix for the whole batch: the sum over the batch is inside the product
+        to_b = product(a.reshape({-1, a.size(-1)}).transpose(0, 1), g.reshape({-1, g.size(-1)}));
+      else
+        to_b = sum_to(product(a.transpose(-2, -1), g), b.shape());
+    }
+    return Tensors{to_a, to_b};
+  });
+}
+
+}  // namespace
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  check_operands(a, b);
+  if (a.rank() > 1 && b.rank() > 1) return product(a, b);
+  Tensor result = product(a.rank() == 1 ? unsqueeze(a, 0) : a, b.rank() == 1 ? unsqueeze(b, 1) : b);
+  if (b.rank() == 1) result = squeeze(result, -1);
+  if (a.rank() == 1) result = squeeze(result, b.rank() == 1 ? -1 : -2);
+  return result;
+}
+
+Tensor Tensor::matmul(const Tensor& other) const { return tapegrad::matmul(*this, other); }
+
+}  // namespace tapegrad

@@ -1,0 +1,291 @@
+// The backward sweep: reachable entries from the highest number down, in one loop.
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include <tapegrad/autograd/elementwise.hpp>
+#include <tapegrad/autograd/creation.hpp>
+#include <tapegrad/autograd/grad.hpp>
+#include <tapegrad/autograd/reductions.hpp>
+#include <tapegrad/autograd/sweep.hpp>
+#include <tapegrad/autograd/tape.hpp>
+#include <tapegrad/core/error.hpp>
+#include <tapegrad/core/kernels/kernels.hpp>
+
+namespace tapegrad {
+namespace autograd {
+namespace {
+
+using EntrySet = std::unordered_set<const Entry*>;
+
+thread_local const Entry* running = nullptr;
+thread_local const EntrySet* wanted_entries = nullptr;           // in a sweep for certain inputs: the entries on their paths,
+thread_local const std::unordered_set<const TensorBody*>* wanted_leaves = nullptr;  // and those inputs that are leaves
+
+bool is_wanted(const Edge& edge) {
+  if (edge.entry) return !wanted_entries || wanted_entries->count(edge.entry.get());
+  return edge.leaf && (!wanted_leaves || wanted_leaves->count(edge.leaf.get()));
+}
+
+/// Sets the thread's sweep state, and puts the former one back: a closure may itself call backward.
+template <class T>
+class Restore {
+ public:
+  Restore(T& place, T value) : place_(place), before_(place) { place = value; }
+  ~Restore() { place_ = before_; }
+  Restore(const Restore&) = delete;
+  Restore& operator=(const Restore&) = delete;
+
+ private:
+  T& place_;
+  T before_;
+};
+
+class GradMode {
+ public:
+  explicit GradMode(bool enabled) : before_(grad_enabled()) { set_grad_enabled(enabled); }
+  ~GradMode() { set_grad_enabled(before_); }
+
+ private:
+  bool before_;
+};
+
+bool lower_number(const core::Shared<Entry>& a, const core::Shared<Entry>& b) { return a->number() < b->number(); }
+
+/// `first` + `second`; in the memory of `first` if nobody else can see it.
+Tensor accumulate(Tensor first, const Tensor& second) {
+  const bool alone = !grad_enabled() && !first.requires_grad() && first.body()->references.load() == 1 &&
+                     first.body()->array.owns_alone() && first.body()->array.is_contiguous();
+  if (!alone) return first + second;
+  core::kernels::add_in_place(first.body()->array, second.body()->array);
+  return first;
+}
+
+std::string rule(const Entry& entry, int i) { return std::string(entry.name()) + ": its gradient for input " + std::to_string(i); }
+
+/// The gradient of input `i` as the input's shape wants it; GradError in the name of the operation if it can't be right.
+Tensor fitted(const Entry& entry, int i, Tensor gradient) {
+  const Edge& edge = entry.edge(i);
+  if (gradient.dtype() != edge.dtype())
+    throw GradError(rule(entry, i) + " must have the input's dtype " + std::string(name_of(edge.dtype())) + "; got " +
+                    std::string(name_of(gradient.dtype())) + "; convert it in the backward function");
+  if (gradient.shape() == edge.shape()) return gradient;
+  if (gradient.shape() != entry.shape() || !is_broadcastable_to(edge.shape(), entry.shape()))
+    throw GradError(rule(entry, i) + " must have the input's shape " + edge.shape().to_string() +
+                    (edge.shape() == entry.shape() ? "" : " (or the result's, " + entry.shape().to_string() + ")") +
+                    "; got " + gradient.shape().to_string() + "; correct its backward function");
+  return sum_to(gradient, edge.shape());
+}
+
+/// One sweep. Gradients of leaves are collected and handed out at the end: a sweep that throws changes none.
+class Sweep {
+ public:
+  Sweep(bool retain_graph, bool create_graph) : retain_(retain_graph || create_graph), mode_(create_graph) {}
+  ~Sweep() {
+    for (const auto& entry : heap_) entry->pending = {};
+  }
+
+  void start(const Tensor& output, Tensor gradient) {
+    TensorBody& body = *output.body();
+    if (body.entry)
+      arrive(body.entry, std::move(gradient));
+    else
+      arrive(core::Shared<TensorBody>::share(&body), std::move(gradient));
+  }
+
+  /// `captured`: intermediate results whose gradient is asked for.
+  void run(std::unordered_map<const Entry*, Tensor>* captured = nullptr) {
+    while (!heap_.empty()) {
+      std::pop_heap(heap_.begin(), heap_.end(), lower_number);
+      core::Shared<Entry> entry = std::move(heap_.back());
+      heap_.pop_back();
+      Tensor gradient = std::exchange(entry->pending, {});
+      if (captured)
+        if (auto found = captured->find(entry.get()); found != captured->end()) found->second = gradient;
+      if (wanted_entries && !wanted_inside(*entry)) continue;
+      pass_on(*entry, std::move(gradient));
+    }
+  }
+
+  std::vector<std::pair<core::Shared<TensorBody>, Tensor>>& leaves() { return leaves_; }
+
+ private:
+  static bool wanted_inside(const Entry& entry) {
+    for (int i = 0; i < entry.inputs(); ++i)
+      if (is_wanted(entry.edge(i))) return true;
+    return false;
+  }
+
+  void pass_on(Entry& entry, Tensor gradient) {
+    if (entry.consumed())
+      throw GradError(std::string(entry.name()) +
+                      ": this part of the graph was already swept and freed; compute the forward pass again, or keep the "
+                      "graph with backward({.retain_graph = true})");
+    Tensors gradients;
+    {
+      Restore inside(running, static_cast<const Entry*>(&entry));
+      gradients = entry.run(gradient);
+    }
+    gradient = {};
+    if (static_cast<int>(gradients.size()) != entry.inputs())
+      throw GradError(std::string(entry.name()) + ": its backward function must return one gradient for each of its " +
+                      std::to_string(entry.inputs()) + " inputs; got " + std::to_string(gradients.size()));
+    for (int i = 0; i < entry.inputs(); ++i) {
+      const Edge& edge = entry.edge(i);
+      if (!gradients[i].defined() || !is_wanted(edge)) continue;
+      Tensor fit = fitted(entry, i, std::move(gradients[i]));
+      edge.entry ? arrive(edge.entry, std::move(fit)) : arrive(edge.leaf, std::move(fit));
+    }
+    if (!retain_) entry.consume();
+  }
+
+  void arrive(const core::Shared<Entry>& entry, Tensor gradient) {
+    if (entry->pending.defined()) {
+      entry->pending = accumulate(std::exchange(entry->pending, {}), gradient);
+      return;
+    }
+    entry->pending = std::move(gradient);
+    heap_.push_back(entry);
+    std::push_heap(heap_.begin(), heap_.end(), lower_number);
+  }
+  void arrive(const core::Shared<TensorBody>& leaf, Tensor gradient) {
+    auto [place, fresh] = index_.try_emplace(leaf.get(), leaves_.size());
+    if (fresh)
+      leaves_.emplace_back(leaf, std::move(gradient));
+    else
+      leaves_[place->second].second = accumulate(std::exchange(leaves_[place->second].second, {}), gradient);
+  }
+
+  bool retain_;
+  GradMode mode_;
+  std::vector<core::Shared<Entry>> heap_;
+  std::vector<std::pair<core::Shared<TensorBody>, Tensor>> leaves_;
+  std::unordered_map<const TensorBody*, std::size_t> index_;
+};
+
+void check_on_tape(const char* operation, const Tensor& output) {
+  if (!output.requires_grad())
+    throw GradError(std::string(operation) +
+                    ": expected a tensor on the tape; got one that depends on no tensor with requires_grad (or was made "
+                    "under NoGradGuard, or detached)");
+}
+
+void check_gradient(const char* operation, const Tensor& output, const Tensor& gradient) {
+  if (gradient.shape() != output.shape())
+    throw ShapeError(std::string(operation) + ": the given gradient must have the output's shape " +
+                     output.shape().to_string() + "; got " + gradient.shape().to_string());
+  if (gradient.dtype() != output.dtype())
+    throw DtypeError(std::string(operation) + ": the given gradient must have the output's dtype " +
+                     std::string(name_of(output.dtype())) + "; got " + std::string(name_of(gradient.dtype())));
+}
+
+Tensor seed_gradient(const char* operation, const Tensor& output) {
+  if (output.numel() != 1)
+    throw ShapeError(std::string(operation) + ": without a given gradient the output must be a scalar (one element); got shape " +
+                     output.shape().to_string() + "; reduce it with sum() or mean(), or hand over its gradient");
+  return ones_like(output.detach());
+}
+
+/// The entries reachable from `outputs` from which a wanted input can be reached.
+EntrySet on_paths(const Tensors& outputs, const EntrySet& targets, const std::unordered_set<const TensorBody*>& leaves) {
+  std::vector<const Entry*> reachable;
+  EntrySet seen;
+  const auto visit = [&](const core::Shared<Entry>& entry) {
+    if (entry && seen.insert(entry.get()).second) reachable.push_back(entry.get());
+  };
+  for (const Tensor& output : outputs) visit(output.body()->entry);
+  for (std::size_t i = 0; i < reachable.size(); ++i)
+    for (int k = 0; k < reachable[i]->inputs(); ++k) visit(reachable[i]->edge(k).entry);
+  std::sort(reachable.begin(), reachable.end(), [](auto* a, auto* b) { return a->number() < b->number(); });
+  EntrySet result;
+  for (const Entry* entry : reachable) {
+    bool leads = targets.count(entry) > 0;
+    for (int k = 0; k < entry->inputs() && !leads; ++k) {
+      const Edge& edge = entry->edge(k);
+      leads = edge.entry ? result.count(edge.entry.get()) > 0 : edge.leaf && leaves.count(edge.leaf.get());
+    }
+    if (leads) result.insert(entry);
+  }
+  return result;
+}
+
+}  // namespace
+
+const Entry* running_entry() { return running; }
+
+bool needs_gradient(int i) { return !running || i >= running->inputs() || is_wanted(running->edge(i)); }
+
+namespace {
+
+void backward(const Tensor& output, const Tensor& gradient, const BackwardOptions& options) {
+  Restore all_entries(wanted_entries, static_cast<const EntrySet*>(nullptr));
+  Restore all_leaves(wanted_leaves, static_cast<const std::unordered_set<const TensorBody*>*>(nullptr));
+  Restore outside(running, static_cast<const Entry*>(nullptr));
+  Sweep sweep(options.retain_graph, options.create_graph);
+  sweep.start(output, gradient);
+  sweep.run();
+  for (auto& [leaf, arrived] : sweep.leaves())
+    leaf->grad = leaf->grad.defined() ? accumulate(std::exchange(leaf->grad, {}), arrived) : std::move(arrived);
+}
+
+}  // namespace
+
+Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& options) {
+  std::unordered_map<const Entry*, Tensor> captured;
+  EntrySet targets;
+  std::unordered_set<const TensorBody*> leaves;
+  for (const Tensor& input : inputs) {
+    check_on_tape("grad: input", input);
+    if (const Entry* entry = input.body()->entry.get()) {
+      captured.try_emplace(entry);
+      targets.insert(entry);
+    } else {
+      leaves.insert(input.body());
+    }
+  }
+  if (!options.grad_outputs.empty() && options.grad_outputs.size() != outputs.size())
+    throw ValueError("grad: grad_outputs must have one gradient for each of " + std::to_string(outputs.size()) +
+                     " outputs; got " + std::to_string(options.grad_outputs.size()));
+  Tensors seeds;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    check_on_tape("grad: output", outputs[i]);
+    const bool given = !options.grad_outputs.empty() && options.grad_outputs[i].defined();
+    if (given) check_gradient("grad", outputs[i], options.grad_outputs[i]);
+    seeds.push_back(given ? options.grad_outputs[i] : seed_gradient("grad", outputs[i]));
+  }
+  const EntrySet paths = on_paths(outputs, targets, leaves);
+  Restore entries(wanted_entries, &paths);
+  Restore wanted(wanted_leaves, static_cast<const std::unordered_set<const TensorBody*>*>(&leaves));
+  Restore outside(running, static_cast<const Entry*>(nullptr));
+  Sweep sweep(options.retain_graph, options.create_graph);
+  for (std::size_t i = 0; i < outputs.size(); ++i) sweep.start(outputs[i], std::move(seeds[i]));
+  sweep.run(&captured);
+  std::unordered_map<const TensorBody*, Tensor> arrived;
+  for (auto& [leaf, gradient] : sweep.leaves()) arrived[leaf.get()] = gradient;
+  Tensors result;
+  for (const Tensor& input : inputs) {
+    const Entry* entry = input.body()->entry.get();
+    result.push_back(entry ? captured[entry] : arrived[input.body()]);
+    if (!result.back().defined() && !options.allow_unused)
+      throw GradError("grad: input " + std::to_string(result.size() - 1) + " of shape " + input.shape().to_string() +
+                      " is not reached from the outputs; pass {.allow_unused = true} for an undefined gradient instead");
+  }
+  return result;
+}
+
+}  // namespace autograd
+
+void Tensor::backward(const BackwardOptions& options) const {
+  autograd::check_on_tape("backward", *this);
+  autograd::backward(*this, autograd::seed_gradient("backward", *this), options);
+}
+
+void Tensor::backward(const Tensor& gradient, const BackwardOptions& options) const {
+  autograd::check_on_tape("backward", *this);
+  autograd::check_gradient("backward", *this, gradient);
+  autograd::backward(*this, gradient, options);
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,98 @@
+#include <tapegrad/autograd/tape.hpp>
+#include <tapegrad/autograd/tensor.hpp>
+#include <tapegrad/core/dispatch.hpp>
+#include <tapegrad/core/error.hpp>
+
+namespace tapegrad {
+namespace autograd {
+namespace {
+
+core::Shared<TensorBody> make_body(core::Array array) {
+  return core::Shared<TensorBody>::adopt(new (core::pool_allocate(sizeof(TensorBody))) TensorBody(std::move(array)));
+}
+
+const TensorBody& defined_body(const Tensor& tensor) {
+  if (!tensor.defined()) throw Error("Tensor: expected a tensor with a value; got an undefined tensor");
+  return *tensor.body();
+}
+
+}  // namespace
+
+void destroy(TensorBody* body) noexcept {
+  body->~TensorBody();
+  core::pool_free(body, sizeof(TensorBody));
+}
+
+Tensor unattached(Tensor value) {
+  const TensorBody& body = defined_body(value);
+  return body.wants_gradient() ? value.detach() : value;
+}
+
+Tensor attach(Tensor value, core::Shared<Entry> entry) {
+  const bool reusable = value.body()->references.load(std::memory_order_acquire) == 1 && !value.body()->wants_gradient();
+  if (!reusable) value = value.detach();
+  value.body()->entry = std::move(entry);
+  return value;
+}
+
+}  // namespace autograd
+
+using autograd::defined_body;
+
+Tensor::Tensor(core::Array array) : body_(autograd::make_body(std::move(array))) {}
+
+const Shape& Tensor::shape() const { return defined_body(*this).array.shape(); }
+Dtype Tensor::dtype() const { return defined_body(*this).array.dtype(); }
+std::int64_t Tensor::size(std::int64_t axis) const { return shape()[normalize_axis("size", axis, rank())]; }
+
+double Tensor::item() const {
+  if (numel() != 1)
+    throw ShapeError("item: expected a tensor of exactly one element; got shape " + shape().to_string() +
+                     "; reduce it, or read to_vector()");
+  const core::Array& value = array();
+  return core::dispatch(value.dtype(), [&](auto type) {
+    return static_cast<double>(*value.data<typename decltype(type)::type>());
+  });
+}
+
+bool Tensor::requires_grad() const { return defined_body(*this).wants_gradient(); }
+bool Tensor::is_leaf() const { return !defined_body(*this).entry; }
+
+Tensor& Tensor::requires_grad_(bool requires_grad) {
+  if (requires_grad && !is_floating(dtype()))
+    throw DtypeError("requires_grad_: only float32 and float64 tensors have gradients; got " +
+                     std::string(name_of(dtype())) + "; convert it first with .to(tapegrad::float32)");
+  if (!is_leaf() && !requires_grad)
+    throw GradError("requires_grad_: expected a leaf; got the result of " + std::string(body_->entry->name()) +
+                    "; use detach() for the same value off the tape");
+  if (is_leaf()) body_->requires_grad = requires_grad;
+  return *this;
+}
+
+Tensor Tensor::grad() const { return defined_body(*this).grad; }
+
+void Tensor::set_grad(const Tensor& grad) const {
+  const autograd::TensorBody& body = defined_body(*this);
+  if (grad.defined() && grad.shape() != body.array.shape())
+    throw ShapeError("set_grad: a gradient has its tensor's shape " + body.array.shape().to_string() + "; got " +
+                     grad.shape().to_string());
+  if (grad.defined() && grad.dtype() != body.array.dtype())
+    throw DtypeError("set_grad: a gradient has its tensor's dtype " + std::string(name_of(body.array.dtype())) + "; got " +
+                     std::string(name_of(grad.dtype())));
+  body_->grad = grad;
+}
+
+Tensor Tensor::detach() const { return Tensor(defined_body(*this).array); }
+
+core::Array& Tensor::mutable_array() const {
+  const autograd::TensorBody& body = defined_body(*this);
+  if (body.entry)
+    throw GradError("a value may be written in place only off the tape; got the result of " +
+                    std::string(body.entry->name()) + "; use detach() or clone() first");
+  if (body.requires_grad && autograd::grad_enabled())
+    throw GradError("a leaf that requires a gradient may be written in place only under NoGradGuard");
+  body_->array.storage()->bump_version();
+  return body_->array;
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,172 @@
+// Matrix products: cut into blocks of rows or columns and batches by us, each block one single-threaded BLAS call through
+// xtensor-blas's cxxblas interface. Blocks depend on shapes alone, so every number of threads gives the same bits.
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include <xtensor-blas/xblas_config.hpp>
+#include <xflens/cxxblas/cxxblas.cxx>
+
+#include <tapegrad/core/dispatch.hpp>
+#include <tapegrad/core/kernels/kernels.hpp>
+#include <tapegrad/core/threads.hpp>
+
+extern "C" void openblas_set_num_threads(int) __attribute__((weak));
+
+namespace tapegrad::core::kernels {
+namespace {
+
+/// BLAS's own threads would fight with ours: each call stays on the thread that makes it.
+void keep_blas_on_one_thread() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    if (openblas_set_num_threads) openblas_set_num_threads(1);
+  });
+}
+
+/// A matrix as BLAS wants it: row-major with a leading dimension, or the transpose of such a one.
+struct Operand {
+  Array array;  // keeps a copy alive, if one was needed
+  bool transposed = false;
+  std::int64_t leading = 1;
+};
+
+/// The last two dimensions of `array` as an operand; copied only if neither of them has unit stride.
+Operand operand(const Array& array) {
+  const int rank = array.rank();
+  const std::int64_t rows = array.size(rank - 2), columns = array.size(rank - 1);
+  const std::int64_t row_stride = array.strides()[rank - 2], column_stride = array.strides()[rank - 1];
+  const auto fits = [](std::int64_t unit, std::int64_t unit_size, std::int64_t other, std::int64_t other_size) {
+    return (unit == 1 || unit_size == 1) && (other >= unit_size || other_size == 1);
+  };
+  if (fits(column_stride, columns, row_stride, rows))
+    return {array, false, rows == 1 ? std::max<std::int64_t>(1, columns) : row_stride};
+  if (fits(row_stride, rows, column_stride, columns))
+    return {array, true, columns == 1 ? std::max<std::int64_t>(1, rows) : column_stride};
+  return {array.copy(), false, std::max<std::int64_t>(1, columns)};
+}
+
+/// How one product is cut: by rows, or by columns if there are more of them.
+struct Blocks {
+  bool by_rows;
+  std::int64_t count;
+  std::int64_t size;
+};
+Blocks cut(std::int64_t m, std::int64_t n, std::int64_t k) {
+  constexpr double kFlopsPerBlock = 16e6;
+  constexpr std::int64_t kSmallest = 160, kMultiple = 32;
+  const bool by_rows = m >= n;
+  const std::int64_t length = by_rows ? m : n;
+  const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  const auto most = static_cast<std::int64_t>(std::min(16.0, flops / kFlopsPerBlock));
+  const std::int64_t wanted = std::clamp<std::int64_t>(std::min(most, length / kSmallest), 1, 16);
+  const std::int64_t size = ((length + wanted - 1) / wanted + kMultiple - 1) / kMultiple * kMultiple;
+  return {by_rows, wanted == 1 ? 1 : (length + size - 1) / size, wanted == 1 ? length : size};
+}
+
+template <class T>
+struct Product {
+  Operand a, b;
+  std::int64_t m, n, k;
+  T alpha, beta;
+
+  /// Block number `block` of one matrix of the batch; pointers to its operands and its result (leading dimension ldc).
+  void run(const Blocks& blocks, std::int64_t block, const T* pa, const T* pb, T* pc, std::int64_t ldc) const {
+    const std::int64_t first = block * blocks.size;
+    const std::int64_t length = std::min(blocks.size, (blocks.by_rows ? m : n) - first);
+    if (blocks.by_rows) {
+      pa += first * (a.transposed ? 1 : a.leading);
+      pc += first * ldc;
+    } else {
+      pb += first * (b.transposed ? b.leading : 1);
+      pc += first;
+    }
+    const auto i = [](std::int64_t value) { return static_cast<XBLAS_INDEX>(value); };
+    cxxblas::gemm<XBLAS_INDEX>(cxxblas::RowMajor, a.transposed ? cxxblas::Trans : cxxblas::NoTrans,
+                               b.transposed ? cxxblas::Trans : cxxblas::NoTrans, i(blocks.by_rows ? length : m),
+                               i(blocks.by_rows ? n : length), i(k), alpha, pa, i(a.leading), pb, i(b.leading), beta, pc,
+                               i(ldc));
+  }
+};
+
+/// The offset of matrix `index` of a batch of shape `batch` in an operand with these leading strides.
+std::int64_t batch_offset(std::int64_t index, const Shape& batch, const Strides& strides) {
+  std::int64_t offset = 0;
+  for (int axis = batch.rank() - 1; axis >= 0; --axis) {
+    offset += index % batch[axis] * strides[axis];
+    index /= batch[axis];
+  }
+  return offset;
+}
+
+Array expanded_batch(const Array& array, const Shape& batch) {
+  Shape shape = batch;
+  shape.push_back(array.size(array.rank() - 2));
+  shape.push_back(array.size(array.rank() - 1));
+  return array.shape() == shape ? array : array.expanded(shape);
+}
+
+template <class T>
+void multiply(const Array& out, const Operand& a, const Operand& b, const Shape& batch, double alpha, double beta) {
+  keep_blas_on_one_thread();
+  const int rank = out.rank();
+  const std::int64_t m = out.size(rank - 2), n = out.size(rank - 1), k = a.array.size(a.array.rank() - 1);
+  const Product<T> product{a, b, m, n, k, static_cast<T>(alpha), static_cast<T>(beta)};
+  const Strides sa = a.array.strides(), sb = b.array.strides(), sc = out.strides();
+  const std::int64_t ldc = m == 1 ? std::max<std::int64_t>(1, n) : sc[rank - 2];
+  const Blocks blocks = cut(m, n, k);
+  const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  constexpr double kFlopsPerTask = 4e6;
+  const std::int64_t matrices = batch.numel();
+  const auto together = blocks.count > 1 ? 1 : std::max<std::int64_t>(1, static_cast<std::int64_t>(kFlopsPerTask / flops));
+  parallel_ranges(matrices * blocks.count, together, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t matrix = i / blocks.count;
+      product.run(blocks, i % blocks.count, a.array.data<T>() + batch_offset(matrix, batch, sa),
+                  b.array.data<T>() + batch_offset(matrix, batch, sb), out.data<T>() + batch_offset(matrix, batch, sc), ldc);
+    }
+  });
+}
+
+}  // namespace
+
+Array matmul(const Array& a, const Array& b, double alpha) {
+  const Shape batch =
+      broadcast_shapes("matmul", a.shape().sub(0, a.rank() - 2), b.shape().sub(0, b.rank() - 2));
+  const std::int64_t m = a.size(a.rank() - 2), k = a.size(a.rank() - 1), n = b.size(b.rank() - 1);
+  if (b.rank() == 2 && a.rank() > 2) {  // one matrix for the whole batch: a single tall product
+    if (const auto tall = a.reshaped_view({a.numel() / std::max<std::int64_t>(1, k), k}); tall && k > 0) {
+      Shape shape = batch;
+      shape.push_back(m);
+      shape.push_back(n);
+      return matmul(*tall, b, alpha).reshaped(shape);
+    }
+  }
+  Shape shape = batch;
+  shape.push_back(m);
+  shape.push_back(n);
+  Array out(shape, a.dtype());
+  if (out.numel() == 0) return out;
+  if (k == 0) {
+    fill(out, 0.0);
+    return out;
+  }
+  const Operand left = operand(expanded_batch(a, batch)), right = operand(expanded_batch(b, batch));
+  dispatch_floating("matmul", a.dtype(), [&](auto type) {
+    multiply<typename decltype(type)::type>(out, left, right, batch, alpha, 0.0);
+  });
+  return out;
+}
+
+void matmul_into(const Array& out, const Array& a, const Array& b, bool accumulate) {
+  if (out.numel() == 0) return;
+  if (a.size(1) == 0) {
+    if (!accumulate) fill(out, 0.0);
+    return;
+  }
+  dispatch_floating("matmul", a.dtype(), [&](auto type) {
+    multiply<typename decltype(type)::type>(out, operand(a), operand(b), {}, 1.0, accumulate ? 1.0 : 0.0);
+  });
+}
+
+}  // namespace tapegrad::core::kernels
