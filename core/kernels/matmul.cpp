@@ -1,7 +1,7 @@
 // Matrix products: cut into blocks of rows or columns and batches by us, each block one single-threaded BLAS call through
 // xtensor-blas's cxxblas interface. Blocks depend on shapes alone, so every number of threads gives the same bits.
 #include <algorithm>
-#include <cstring>
+#include <complex>
 #include <mutex>
 
 #include <xtensor-blas/xblas_config.hpp>
@@ -81,8 +81,8 @@ struct Product {
       pb += first * (b.transposed ? b.leading : 1);
       pc += first;
     }
-    const auto i = [](std::int64_t value) { return static_cast<XBLAS_INDEX>(value); };
-    cxxblas::gemm<XBLAS_INDEX>(cxxblas::RowMajor, a.transposed ? cxxblas::Trans : cxxblas::NoTrans,
+    const auto i = [](std::int64_t value) { return static_cast<xt::blas_index_t>(value); };
+    cxxblas::gemm<xt::blas_index_t>(cxxblas::RowMajor, a.transposed ? cxxblas::Trans : cxxblas::NoTrans,
                                b.transposed ? cxxblas::Trans : cxxblas::NoTrans, i(blocks.by_rows ? length : m),
                                i(blocks.by_rows ? n : length), i(k), alpha, pa, i(a.leading), pb, i(b.leading), beta, pc,
                                i(ldc));
