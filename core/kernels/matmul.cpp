@@ -2,27 +2,17 @@
 // xtensor-blas's cxxblas interface. Blocks depend on shapes alone, so every number of threads gives the same bits.
 #include <algorithm>
 #include <complex>
-#include <mutex>
 
 #include <xtensor-blas/xblas_config.hpp>
 #include <xflens/cxxblas/cxxblas.cxx>
 
 #include <tapegrad/core/dispatch.hpp>
+#include <tapegrad/core/kernels/blas.hpp>
 #include <tapegrad/core/kernels/kernels.hpp>
 #include <tapegrad/core/threads.hpp>
 
-extern "C" void openblas_set_num_threads(int) __attribute__((weak));
-
 namespace tapegrad::core::kernels {
 namespace {
-
-/// BLAS's own threads would fight with ours: each call stays on the thread that makes it.
-void keep_blas_on_one_thread() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    if (openblas_set_num_threads) openblas_set_num_threads(1);
-  });
-}
 
 /// A matrix as BLAS wants it: row-major with a leading dimension, or the transpose of such a one.
 struct Operand {
@@ -108,7 +98,7 @@ Array expanded_batch(const Array& array, const Shape& batch) {
 
 template <class T>
 void multiply(const Array& out, const Operand& a, const Operand& b, const Shape& batch, double alpha, double beta) {
-  keep_blas_on_one_thread();
+  prepare_blas();
   const int rank = out.rank();
   const std::int64_t m = out.size(rank - 2), n = out.size(rank - 1), k = a.array.size(a.array.rank() - 1);
   const Product<T> product{a, b, m, n, k, static_cast<T>(alpha), static_cast<T>(beta)};

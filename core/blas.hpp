@@ -1,0 +1,10 @@
+// Which BLAS library does the matrix products.
+#pragma once
+#include <string>
+
+namespace tapegrad {
+
+/// For example "OpenBLAS 0.3.21 SkylakeX", or "BLAS of unknown make": then products may be slow.
+std::string blas_description();
+
+}  // namespace tapegrad
