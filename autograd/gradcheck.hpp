@@ -1,6 +1,7 @@
 // Gradient checks: the numeric Jacobian, by central differences in float64, against the one that the tape gives.
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -55,7 +56,8 @@ class [[nodiscard]] GradcheckReport {
   std::string hint;      // a simple pattern that fits: a factor, a transposition, a missing sum
   std::int64_t compared = 0;
   std::int64_t failed = 0;
-  std::vector<GradcheckRow> rows;  // the worst first
+  std::vector<GradcheckRow> rows;     // the worst first
+  std::optional<std::uint64_t> seed;  // of the random directions, if any were used
   double max_error_ = 0;
 };
 

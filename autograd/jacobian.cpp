@@ -1,0 +1,243 @@
+#include <algorithm>
+#include <numeric>
+
+#include <tapegrad/autograd/creation.hpp>
+#include <tapegrad/autograd/grad.hpp>
+#include <tapegrad/autograd/jacobian.hpp>
+#include <tapegrad/core/random.hpp>
+
+namespace tapegrad::autograd {
+namespace {
+
+Tensor tensor_of(const Values& values, const Shape& shape) {
+  return from_vector(values, shape, float64);
+}
+
+/// These values, row-major, in fresh memory whose axes are ordered as those of `like` are: a transposed input stays
+/// one.
+core::Array in_layout_of(const core::Array& like, const Values& values) {
+  Shape order;
+  for (int axis = 0; axis < like.rank(); ++axis) order.push_back(axis);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::int64_t a, std::int64_t b) { return like.strides()[a] > like.strides()[b]; });
+  Shape sizes, back = order;
+  for (int i = 0; i < order.rank(); ++i) {
+    sizes.push_back(like.size(static_cast<int>(order[i])));
+    back[static_cast<int>(order[i])] = i;
+  }
+  const core::Array array = core::Array(sizes, like.dtype()).permuted(back);
+  core::copy_into(array, tensor_of(values, like.shape()).array());
+  return array;
+}
+
+/// Gives `leaf` another value while it lives. The former value is put back untouched, whatever happens in between.
+class Moved {
+ public:
+  Moved(const Tensor& leaf, const Values& values) : leaf_(leaf), before_(leaf.body()->array) {
+    leaf_.body()->array = in_layout_of(before_, values);
+  }
+  ~Moved() { leaf_.body()->array = before_; }
+  Moved(const Moved&) = delete;
+  Moved& operator=(const Moved&) = delete;
+
+ private:
+  Tensor leaf_;
+  core::Array before_;
+};
+
+Values unit(std::int64_t size, std::int64_t index) {
+  Values values(static_cast<std::size_t>(size));
+  values[static_cast<std::size_t>(index)] = 1;
+  return values;
+}
+
+double dot(const Values& a, const Values& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+Values difference(const Values& a, const Values& b, double divisor) {
+  Values result(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) result[i] = (a[i] - b[i]) / divisor;
+  return result;
+}
+
+Values random_values(std::int64_t size) {
+  return Tensor(core::random_normal({size}, float64)).to_vector<double>();
+}
+
+/// The distance that an element really moves, which rounding makes a little different from `step`.
+double real_step(double value, double step) {
+  const volatile double above = value + step, below = value - step;
+  return above - below;
+}
+
+std::string changed_shape(std::size_t output) {
+  return "gradcheck: the function must return outputs of the same shapes in every call; output " +
+         std::to_string(output) + " changed";
+}
+
+class Blocks {
+ public:
+  Blocks(const Problem& problem, const Tensors& outputs, const GradcheckOptions& options)
+      : problem_(problem), outputs_(outputs), options_(options) {
+    for (int k = 0; k < static_cast<int>(outputs.size()); ++k)
+      for (int i = 0; i < static_cast<int>(problem.targets.size()); ++i) blocks_.push_back(start(i, k));
+  }
+
+  std::vector<JacobianBlock> compute() {
+    for (int k = 0; k < static_cast<int>(outputs_.size()); ++k) pull_back_rows(k);
+    for (int i = 0; i < static_cast<int>(problem_.targets.size()); ++i) move_columns(i);
+    for (JacobianBlock& block : blocks_)
+      if (block.sampled()) sample(block);
+    return std::move(blocks_);
+  }
+
+ private:
+  JacobianBlock start(int input, int output) const {
+    JacobianBlock block;
+    block.input = input;
+    block.output = output;
+    block.rows = outputs_[static_cast<std::size_t>(output)].numel();
+    block.columns = leaf(input).numel();
+    if (block.rows * block.columns > options_.max_jacobian) {
+      for (int d = 0; d < options_.directions; ++d) {
+        block.input_directions.push_back(random_values(block.columns));
+        block.output_directions.push_back(random_values(block.rows));
+      }
+      block.rows = options_.directions;
+      block.columns = 1;
+    }
+    block.analytic.resize(static_cast<std::size_t>(block.rows * block.columns));
+    block.numeric.resize(block.analytic.size());
+    return block;
+  }
+
+  /// The tape's side of full blocks: one sweep for each element of output `k`, for all inputs together.
+  void pull_back_rows(int k) {
+    const Tensor& output = outputs_[static_cast<std::size_t>(k)];
+    if (!any_full([&](const JacobianBlock& block) { return block.output == k; })) return;
+    for (std::int64_t row = 0; row < output.numel(); ++row) {
+      const Tensors gradients = pull_back(problem_, output, tensor_of(unit(output.numel(), row), output.shape()));
+      for (JacobianBlock& block : blocks_)
+        if (block.output == k && !block.sampled()) {
+          const Tensor& gradient = gradients[static_cast<std::size_t>(block.input)];
+          block.gradient_missing = !gradient.defined();
+          if (!gradient.defined()) continue;
+          const Values values = gradient.to_vector<double>();
+          std::copy(values.begin(), values.end(), block.analytic.begin() + row * block.columns);
+        }
+    }
+  }
+
+  /// The numeric side: two evaluations for each element of input `i`, for all outputs together.
+  void move_columns(int i) {
+    if (!any_full([&](const JacobianBlock& block) { return block.input == i; })) return;
+    const Values base = leaf(i).to_vector<double>();
+    for (std::int64_t column = 0; column < leaf(i).numel(); ++column) {
+      const Values direction = unit(leaf(i).numel(), column);
+      const auto above = evaluate_moved(problem_, i, direction, options_.eps);
+      const auto below = evaluate_moved(problem_, i, direction, -options_.eps);
+      const double step = real_step(base[static_cast<std::size_t>(column)], options_.eps);
+      for (JacobianBlock& block : blocks_)
+        if (block.input == i && !block.sampled()) {
+          const auto k = static_cast<std::size_t>(block.output);
+          const Values slope = difference(above[k], below[k], step);
+          for (std::int64_t row = 0; row < block.rows; ++row)
+            block.numeric[static_cast<std::size_t>(row * block.columns + column)] =
+                slope[static_cast<std::size_t>(row)];
+        }
+    }
+  }
+
+  void sample(JacobianBlock& block) const {
+    const Tensor& output = outputs_[static_cast<std::size_t>(block.output)];
+    const auto k = static_cast<std::size_t>(block.output);
+    for (std::size_t d = 0; d < block.input_directions.size(); ++d) {
+      const Values& u = block.input_directions[d];
+      const Values& w = block.output_directions[d];
+      const Tensor gradient =
+          pull_back(problem_, output, tensor_of(w, output.shape()))[static_cast<std::size_t>(block.input)];
+      block.gradient_missing = !gradient.defined();
+      if (gradient.defined()) block.analytic[d] = dot(gradient.to_vector<double>(), u);
+      const auto above = evaluate_moved(problem_, block.input, u, options_.eps);
+      const auto below = evaluate_moved(problem_, block.input, u, -options_.eps);
+      block.numeric[d] = dot(difference(above[k], below[k], 2 * options_.eps), w);
+    }
+  }
+
+  template <class Condition>
+  bool any_full(Condition condition) const {
+    return std::any_of(blocks_.begin(), blocks_.end(),
+                       [&](const JacobianBlock& block) { return !block.sampled() && condition(block); });
+  }
+
+  const Tensor& leaf(int i) const { return problem_.targets[static_cast<std::size_t>(i)].leaf; }
+
+  const Problem& problem_;
+  const Tensors& outputs_;
+  const GradcheckOptions& options_;
+  std::vector<JacobianBlock> blocks_;
+};
+
+}  // namespace
+
+Tensors evaluate_checked(const Problem& problem) {
+  Tensors outputs;
+  for (const Tensor& output : problem.evaluate()) {
+    if (!output.defined() || !is_floating(output.dtype())) continue;
+    if (output.dtype() != float64)
+      throw DtypeError("gradcheck: output " + std::to_string(outputs.size()) +
+                       " must be float64, because float32 can't carry central differences; got float32; let the "
+                       "function keep the dtype of its inputs");
+    const bool known = problem.shapes.empty() ||
+                       (outputs.size() < problem.shapes.size() && output.shape() == problem.shapes[outputs.size()]);
+    if (!known) throw ShapeError(changed_shape(outputs.size()));
+    outputs.push_back(output);
+  }
+  if (outputs.size() < problem.shapes.size()) throw ShapeError(changed_shape(outputs.size()));
+  if (outputs.empty())
+    throw ValueError(
+        "gradcheck: the function must return at least one float64 tensor; got none; check a function whose "
+        "result has a gradient");
+  return outputs;
+}
+
+Tensors pull_back(const Problem& problem, const Tensor& output, const Tensor& gradient) {
+  if (!output.requires_grad()) return Tensors(problem.targets.size());
+  Tensors leaves;
+  for (const Target& target : problem.targets) leaves.push_back(target.leaf);
+  return grad({output}, leaves, {.grad_outputs = {gradient}, .retain_graph = true, .allow_unused = true});
+}
+
+std::vector<Values> evaluate_moved(const Problem& problem, int target, const Values& direction, double step) {
+  const Tensor& leaf = problem.targets[static_cast<std::size_t>(target)].leaf;
+  Values values = leaf.to_vector<double>();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (direction[i] != 0) values[i] += step * direction[i];
+  const Moved moved(leaf, values);
+  std::vector<Values> result;
+  for (const Tensor& output : evaluate_checked(problem)) result.push_back(output.to_vector<double>());
+  return result;
+}
+
+std::vector<JacobianBlock> jacobian_blocks(const Problem& problem, const Tensors& outputs,
+                                           const GradcheckOptions& options) {
+  const RandomState before = random_state();
+  set_random_state({options.seed, 0});
+  Blocks blocks(problem, outputs, options);
+  set_random_state(before);
+  return blocks.compute();
+}
+
+std::pair<double, double> one_sided(const Problem& problem, const JacobianBlock& block, std::int64_t row,
+                                    std::int64_t column, double step) {
+  const auto r = static_cast<std::size_t>(row), k = static_cast<std::size_t>(block.output);
+  const Values u = block.sampled() ? block.input_directions[r] : unit(block.columns, column);
+  const Values w = block.sampled() ? block.output_directions[r] : unit(block.rows, row);
+  const Values here = evaluate_moved(problem, block.input, u, 0)[k];
+  const Values left = difference(here, evaluate_moved(problem, block.input, u, -step)[k], step);
+  const Values right = difference(evaluate_moved(problem, block.input, u, step)[k], here, step);
+  return {dot(left, w), dot(right, w)};
+}
+
+}  // namespace tapegrad::autograd
