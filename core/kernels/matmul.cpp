@@ -1,13 +1,11 @@
-// Matrix products: cut into blocks of rows or columns and batches by us, each block one single-threaded BLAS call through
-// xtensor-blas's cxxblas interface. Blocks depend on shapes alone, so every number of threads gives the same bits.
+// Matrix products: cut into blocks of rows or columns and batches by us, each block one single-threaded BLAS call
+// through xtensor-blas's cxxblas interface. Blocks depend on shapes alone, so every number of threads gives the same
+// bits.
 #include <algorithm>
-#include <complex>
-
-#include <xtensor-blas/xblas_config.hpp>
-#include <xflens/cxxblas/cxxblas.cxx>
 
 #include <tapegrad/core/dispatch.hpp>
 #include <tapegrad/core/kernels/blas.hpp>
+#include <tapegrad/core/kernels/cxxblas.hpp>
 #include <tapegrad/core/kernels/kernels.hpp>
 #include <tapegrad/core/threads.hpp>
 
@@ -71,11 +69,11 @@ struct Product {
       pb += first * (b.transposed ? b.leading : 1);
       pc += first;
     }
-    const auto i = [](std::int64_t value) { return static_cast<xt::blas_index_t>(value); };
-    cxxblas::gemm<xt::blas_index_t>(cxxblas::RowMajor, a.transposed ? cxxblas::Trans : cxxblas::NoTrans,
-                               b.transposed ? cxxblas::Trans : cxxblas::NoTrans, i(blocks.by_rows ? length : m),
-                               i(blocks.by_rows ? n : length), i(k), alpha, pa, i(a.leading), pb, i(b.leading), beta, pc,
-                               i(ldc));
+    const auto i = [](std::int64_t value) { return static_cast<BlasIndex>(value); };
+    cxxblas::gemm<BlasIndex>(cxxblas::RowMajor, a.transposed ? cxxblas::Trans : cxxblas::NoTrans,
+                             b.transposed ? cxxblas::Trans : cxxblas::NoTrans, i(blocks.by_rows ? length : m),
+                             i(blocks.by_rows ? n : length), i(k), alpha, pa, i(a.leading), pb, i(b.leading), beta, pc,
+                             i(ldc));
   }
 };
 
@@ -108,12 +106,14 @@ void multiply(const Array& out, const Operand& a, const Operand& b, const Shape&
   const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   constexpr double kFlopsPerTask = 4e6;
   const std::int64_t matrices = batch.numel();
-  const auto together = blocks.count > 1 ? 1 : std::max<std::int64_t>(1, static_cast<std::int64_t>(kFlopsPerTask / flops));
+  const auto together =
+      blocks.count > 1 ? 1 : std::max<std::int64_t>(1, static_cast<std::int64_t>(kFlopsPerTask / flops));
   parallel_ranges(matrices * blocks.count, together, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t matrix = i / blocks.count;
       product.run(blocks, i % blocks.count, a.array.data<T>() + batch_offset(matrix, batch, sa),
-                  b.array.data<T>() + batch_offset(matrix, batch, sb), out.data<T>() + batch_offset(matrix, batch, sc), ldc);
+                  b.array.data<T>() + batch_offset(matrix, batch, sb), out.data<T>() + batch_offset(matrix, batch, sc),
+                  ldc);
     }
   });
 }
@@ -121,8 +121,7 @@ void multiply(const Array& out, const Operand& a, const Operand& b, const Shape&
 }  // namespace
 
 Array matmul(const Array& a, const Array& b, double alpha) {
-  const Shape batch =
-      broadcast_shapes("matmul", a.shape().sub(0, a.rank() - 2), b.shape().sub(0, b.rank() - 2));
+  const Shape batch = broadcast_shapes("matmul", a.shape().sub(0, a.rank() - 2), b.shape().sub(0, b.rank() - 2));
   const std::int64_t m = a.size(a.rank() - 2), k = a.size(a.rank() - 1), n = b.size(b.rank() - 1);
   if (b.rank() == 2 && a.rank() > 2) {  // one matrix for the whole batch: a single tall product
     if (const auto tall = a.reshaped_view({a.numel() / std::max<std::int64_t>(1, k), k}); tall && k > 0) {
@@ -142,9 +141,8 @@ Array matmul(const Array& a, const Array& b, double alpha) {
     return out;
   }
   const Operand left = operand(expanded_batch(a, batch)), right = operand(expanded_batch(b, batch));
-  dispatch_floating("matmul", a.dtype(), [&](auto type) {
-    multiply<typename decltype(type)::type>(out, left, right, batch, alpha, 0.0);
-  });
+  dispatch_floating("matmul", a.dtype(),
+                    [&](auto type) { multiply<typename decltype(type)::type>(out, left, right, batch, alpha, 0.0); });
   return out;
 }
 

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Who may include whom: core <- autograd <- nn, autograd <- optim; and xtensor in one public header alone.
+set -euo pipefail
+cd "$1"
+failures=0
+
+# forbid <what is wrong> <pattern of included names> <files...>: no file may include a header that matches.
+forbid() {
+  local what=$1 pattern=$2 found
+  shift 2
+  if found=$(grep -nE "^[[:space:]]*#[[:space:]]*include[[:space:]]*[<\"]($pattern)" "$@" /dev/null); then
+    echo "$what:"
+    echo "$found"
+    failures=1
+  fi
+}
+
+room() { find "$@" -name '*.[ch]pp'; }
+
+mapfile -t core < <(room core)
+mapfile -t autograd < <(room autograd)
+mapfile -t nn < <(room nn)
+mapfile -t optim < <(room optim)
+mapfile -t public < <(find ./*.hpp core autograd nn optim -name '*.hpp' -not -path 'core/kernels/*' -not -path ./xtensor.hpp)
+everything=("${core[@]}" "${autograd[@]}" "${nn[@]}" "${optim[@]}" ./*.hpp)
+
+forbid "core sees nothing but core" 'tapegrad/(autograd|nn|optim|tapegrad\.hpp|xtensor\.hpp)' "${core[@]}"
+forbid "autograd sees core and autograd" 'tapegrad/(nn|optim|tapegrad\.hpp|xtensor\.hpp)' "${autograd[@]}"
+forbid "nn sees core, autograd and nn" 'tapegrad/(optim|tapegrad\.hpp|xtensor\.hpp)' "${nn[@]}"
+forbid "optim sees core, autograd and optim" 'tapegrad/(nn|tapegrad\.hpp|xtensor\.hpp)' "${optim[@]}"
+forbid "nothing sees tests or examples" '(tapegrad/|\.\./|.*/)?(tests|examples)/' "${everything[@]}"
+forbid "only xtensor.hpp shows xtensor to users" '(xtensor|xtl|xsimd|xflens|xtensor-blas)/' "${public[@]}"
+forbid "kernels are private to the library" 'tapegrad/core/kernels/' "${public[@]}"
+forbid "includes in the library are written <tapegrad/...>" '(core|autograd|nn|optim)/' "${everything[@]}"
+exit $failures
