@@ -116,3 +116,6 @@ constexpr Dtype default_dtype() {
 }
 
 }  // namespace tapegrad
+
+// What a Tensor points to, so that including this header is enough to use one.
+#include <tapegrad/autograd/tape.hpp>

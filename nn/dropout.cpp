@@ -1,0 +1,19 @@
+#include <tapegrad/nn/dropout.hpp>
+
+#include <fmt/format.h>
+
+#include <tapegrad/core/error.hpp>
+
+namespace tapegrad::nn {
+
+Dropout::Dropout(double p) : Module("Dropout"), p_(p) {
+  if (!(p >= 0 && p <= 1)) throw ValueError(fmt::format("Dropout: p must be in [0, 1]; got {}", p));
+  describe(fmt::format("p={}", p));
+}
+
+Tensor Dropout::forward(const Tensor& x) const {
+  const auto here = scope();
+  return dropout(x, p_, is_training());
+}
+
+}  // namespace tapegrad::nn

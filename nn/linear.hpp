@@ -1,0 +1,31 @@
+// y = x W^T + b.
+#pragma once
+#include <tapegrad/nn/module.hpp>
+
+namespace tapegrad::nn {
+
+struct LinearOptions {
+  bool bias = true;
+};
+
+/// weight [out_features, in_features] and bias [out_features], both drawn uniformly from +-1/sqrt(in_features).
+class Linear : public Module {
+ public:
+  Linear(std::int64_t in_features, std::int64_t out_features, const LinearOptions& options = {});
+
+  /// x [..., in_features] -> [..., out_features].
+  Tensor forward(const Tensor& x) const;
+  Tensor operator()(const Tensor& x) const { return forward(x); }
+
+  std::int64_t in_features() const { return weight_.size(1); }
+  std::int64_t out_features() const { return weight_.size(0); }
+  const Tensor& weight() const { return weight_; }
+  /// Undefined without bias.
+  const Tensor& bias() const { return bias_; }
+
+ private:
+  Tensor weight_;
+  Tensor bias_;
+};
+
+}  // namespace tapegrad::nn

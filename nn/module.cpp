@@ -1,0 +1,211 @@
+#include <tapegrad/nn/module.hpp>
+
+#include <algorithm>
+#include <functional>
+
+#include <fmt/format.h>
+
+#include <tapegrad/autograd/tape.hpp>
+#include <tapegrad/core/error.hpp>
+
+namespace tapegrad::nn {
+
+struct Module::State {
+  std::string type;
+  std::string arguments;
+  std::string name;
+  std::string call_name;  // the name, with those of containers in front
+  bool training = true;
+  bool passes_name = false;
+  std::vector<NamedTensor> parameters;
+  std::vector<NamedTensor> buffers;
+  std::vector<std::pair<std::string, std::shared_ptr<State>>> children;
+
+  /// Calls visit(state, prefix) for this module and all below it; the prefix is empty or ends in a dot.
+  template <class Visit>
+  void walk(const Visit& visit, const std::string& prefix = "") {
+    visit(*this, prefix);
+    for (const auto& [child_name, child] : children) child->walk(visit, prefix + child_name + ".");
+  }
+
+  void set_call_name(const std::string& text) {
+    call_name = text;
+    if (!passes_name) return;
+    for (const auto& [child_name, child] : children) child->set_call_name(text + "." + child_name);
+  }
+
+  void check_name(const char* operation, const std::string& wanted) const {
+    const auto has = [&](const auto& list) {
+      return std::any_of(list.begin(), list.end(), [&](const auto& entry) {
+        const auto& [taken, value] = entry;
+        return taken == wanted;
+      });
+    };
+    if (wanted.empty() || wanted.find('.') != std::string::npos)
+      throw ValueError(fmt::format("{}: a name must not be empty nor contain a dot; got \"{}\"", operation, wanted));
+    if (has(parameters) || has(buffers) || has(children))
+      throw ValueError(fmt::format("{}: a name must be new in its module; \"{}\" is taken", operation, wanted));
+  }
+
+  std::int64_t count() {
+    std::int64_t total = 0;
+    for (const auto& [unused, parameter] : distinct_parameters()) total += parameter.numel();
+    return total;
+  }
+
+  std::vector<NamedTensor> distinct_parameters() {
+    std::vector<NamedTensor> list;
+    walk([&](const State& state, const std::string& prefix) {
+      for (const auto& [own, tensor] : state.parameters) {
+        const auto* body = tensor.body();
+        const auto same = [&](const NamedTensor& seen) { return seen.tensor.body() == body; };
+        if (std::none_of(list.begin(), list.end(), same)) list.push_back({prefix + own, tensor});
+      }
+    });
+    return list;
+  }
+
+  void print(std::string& text, const std::string& label, int depth) {
+    text += fmt::format("{:{}}{}{}", "", 2 * depth, label, type);
+    if (!arguments.empty()) text += "(" + arguments + ")";
+    const char* separator = ": ";
+    for (const auto* list : {&parameters, &buffers})
+      for (const auto& [own, tensor] : *list) {
+        text += fmt::format("{}{} {}", separator, own, tensor.shape().to_string());
+        separator = ", ";
+      }
+    if (const std::int64_t parameters_below = count(); parameters_below > 0 || depth == 0)
+      text += fmt::format("{}{} parameter{}", separator, parameters_below, parameters_below == 1 ? "" : "s");
+    for (const auto& [child_name, child] : children) {
+      text += "\n";
+      child->print(text, child_name + ": ", depth + 1);
+    }
+  }
+};
+
+Module::Module(std::string type) : state_(std::make_shared<State>()) { state_->type = std::move(type); }
+
+Tensors Module::parameters() const {
+  Tensors list;
+  for (auto& [name, tensor] : named_parameters()) list.push_back(tensor);
+  return list;
+}
+
+std::vector<NamedTensor> Module::named_parameters() const { return state_->distinct_parameters(); }
+
+std::vector<NamedTensor> Module::named_buffers() const {
+  std::vector<NamedTensor> list;
+  state_->walk([&](const State& state, const std::string& prefix) {
+    for (const auto& [own, tensor] : state.buffers) list.push_back({prefix + own, tensor});
+  });
+  return list;
+}
+
+std::int64_t Module::num_parameters() const { return state_->count(); }
+
+void Module::train(bool on) {
+  state_->walk([on](State& state, const std::string&) { state.training = on; });
+}
+
+bool Module::is_training() const { return state_->training; }
+
+void Module::zero_grad() const {
+  for (const auto& [name, parameter] : named_parameters()) parameter.set_grad({});
+}
+
+void Module::to(Dtype dtype) {
+  if (!is_floating(dtype))
+    throw DtypeError(fmt::format("Module::to: parameters must be float32 or float64; got {}", name_of(dtype)));
+  NoGradGuard no_grad;
+  state_->walk([dtype](State& state, const std::string&) {
+    for (const auto* list : {&state.parameters, &state.buffers})
+      for (const auto& [own, tensor] : *list) {
+        if (!is_floating(tensor.dtype()) || tensor.dtype() == dtype) continue;
+        tensor.set_grad({});
+        tensor.mutable_array() = tensor.array().converted(dtype);
+      }
+  });
+}
+
+StateDict Module::state_dict() const {
+  StateDict entries;
+  state_->walk([&](const State& state, const std::string& prefix) {
+    for (const auto* list : {&state.parameters, &state.buffers})
+      for (const auto& [own, tensor] : *list) entries.set(prefix + own, tensor.detach());
+  });
+  return entries;
+}
+
+LoadReport Module::load_state_dict(const StateDict& entries, bool strict) {
+  LoadReport report;
+  std::vector<std::pair<Tensor, Tensor>> copies;
+  std::string faults;
+  StateDict own;
+  state_->walk([&](const State& state, const std::string& prefix) {
+    for (const auto* list : {&state.parameters, &state.buffers})
+      for (const auto& [name, tensor] : *list) own.set(prefix + name, tensor);
+  });
+  for (const auto& [name, tensor] : own) {
+    const Tensor* source = entries.find(name);
+    if (!source)
+      report.missing.push_back(name);
+    else if (source->shape() != tensor.shape())
+      faults += fmt::format("; wrong shape: {} must be {}, got {}", name, tensor.shape().to_string(),
+                            source->shape().to_string());
+    else
+      copies.emplace_back(tensor, *source);
+  }
+  for (const auto& [name, tensor] : entries)
+    if (!own.contains(name)) report.unexpected.push_back(name);
+  if (strict && !report.missing.empty()) faults += fmt::format("; missing: {}", fmt::join(report.missing, ", "));
+  if (strict && !report.unexpected.empty()) faults += fmt::format("; unexpected: {}", fmt::join(report.unexpected, ", "));
+  if (!faults.empty())
+    throw ValueError(fmt::format("{}::load_state_dict: entries must fit the module's parameters and buffers{}; nothing "
+                                 "was loaded",
+                                 state_->type, faults));
+  NoGradGuard no_grad;
+  for (const auto& [to, from] : copies) core::copy_into(to.mutable_array(), from.array());
+  return report;
+}
+
+std::string Module::to_string() const {
+  std::string text;
+  state_->print(text, "", 0);
+  return text;
+}
+
+const std::string& Module::name() const { return state_->name; }
+
+Tensor Module::register_parameter(const std::string& name, Tensor parameter) {
+  state_->check_name("register_parameter", name);
+  parameter.requires_grad_();
+  state_->parameters.push_back({name, parameter});
+  return parameter;
+}
+
+Tensor Module::register_buffer(const std::string& name, Tensor buffer) {
+  state_->check_name("register_buffer", name);
+  state_->buffers.push_back({name, buffer});
+  return buffer;
+}
+
+void Module::adopt(const std::string& name, const Module& child) {
+  state_->check_name("register_module", name);
+  child.state_->walk([&](const State& below, const std::string&) {
+    if (&below == state_.get())
+      throw ValueError(fmt::format("register_module: a module must not contain itself; got \"{}\"", name));
+  });
+  if (child.state_->name.empty()) {
+    child.state_->name = name;
+    child.state_->set_call_name(state_->passes_name && !state_->call_name.empty() ? state_->call_name + "." + name : name);
+  }
+  state_->children.emplace_back(name, child.state_);
+}
+
+void Module::describe(std::string arguments) { state_->arguments = std::move(arguments); }
+
+void Module::pass_name_to_children() { state_->passes_name = true; }
+
+core::Scope Module::scope() const { return core::Scope(state_->call_name); }
+
+}  // namespace tapegrad::nn

@@ -1,0 +1,91 @@
+// Module: a named tree of parameters, buffers and children, and the training flag.
+#pragma once
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <tapegrad/autograd/state_dict.hpp>
+#include <tapegrad/core/scope.hpp>
+
+namespace tapegrad::nn {
+
+using tapegrad::NamedTensor;
+using tapegrad::StateDict;
+
+/// What loading without `strict` left out.
+struct LoadReport {
+  std::vector<std::string> missing;
+  std::vector<std::string> unexpected;
+};
+
+/// A handle: copies share parameters, children and the training flag. A model derives from it, registers its parts in its
+/// members' initialisers and has a plain method for its forward pass:
+///
+///     struct Mlp : nn::Module {
+///       nn::Linear in = register_module("in", nn::Linear(4, 16));
+///       nn::Linear out = register_module("out", nn::Linear(16, 2));
+///       Tensor forward(const Tensor& x) { return out(nn::relu(in(x))); }
+///     };
+///
+/// Names are dotted ("in.weight"); every listing is in order of registration, a module's own tensors before its children's.
+class Module {
+ public:
+  /// `type` is what the printed tree calls it.
+  explicit Module(std::string type = "Module");
+
+  /// Each tensor once, under the first of its names, even if it is registered in several places (tied weights).
+  Tensors parameters() const;
+  std::vector<NamedTensor> named_parameters() const;
+  std::vector<NamedTensor> named_buffers() const;
+  std::int64_t num_parameters() const;
+
+  /// Sets the mode of the whole tree: Dropout acts in training alone.
+  void train(bool on = true);
+  void eval() { train(false); }
+  bool is_training() const;
+  /// Clears every parameter's gradient.
+  void zero_grad() const;
+  /// Converts all floating parameters and buffers in place; gradients are dropped. To be done before an optimizer is made.
+  void to(Dtype dtype);
+
+  /// Parameters and buffers under all of their names; the tensors share memory with the module's.
+  StateDict state_dict() const;
+  /// Copies values in, converted to the module's dtypes. One error lists all missing, unexpected (both only if `strict`) and
+  /// wrongly shaped entries, and then nothing is changed.
+  LoadReport load_state_dict(const StateDict& entries, bool strict = true);
+
+  /// The tree, with shapes and counts.
+  std::string to_string() const;
+  /// The name that it was first registered under; empty for a root.
+  const std::string& name() const;
+
+ protected:
+  /// A leaf that wants a gradient, kept under `name`; returns it.
+  Tensor register_parameter(const std::string& name, Tensor parameter);
+  /// A tensor that is saved with the module but not trained.
+  Tensor register_buffer(const std::string& name, Tensor buffer);
+  /// Keeps a child under `name` and returns it. ValueError if the name is taken, empty or has a dot in it.
+  template <std::derived_from<Module> M>
+  M register_module(const std::string& name, M module) {
+    adopt(name, module);
+    return module;
+  }
+  /// The arguments that the printed tree shows behind the type.
+  void describe(std::string arguments);
+  /// A container that is never called itself: its name goes in front of its children's in the path of errors.
+  void pass_name_to_children();
+  /// While the result lives, errors name this module; every call of a module begins with it.
+  [[nodiscard]] core::Scope scope() const;
+
+ private:
+  struct State;
+  void adopt(const std::string& name, const Module& child);
+
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace tapegrad::nn
