@@ -1,0 +1,193 @@
+// Every operation that PyTorch has too: its value and its gradients.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+
+#include "reference/cases.hpp"
+
+namespace tapegrad::reference {
+namespace {
+
+using Operation = std::function<Tensor(const Tensors&, const Json&)>;
+using Operations = std::map<std::string, Operation>;
+
+Axes axes_of(const Json& at) {
+  return Axes(shape_of(at["axes"]));
+}
+
+Operation unary(Tensor (*f)(const Tensor&)) {
+  return [f](const Tensors& in, const Json&) { return f(in[0]); };
+}
+Operation binary(Tensor (*f)(const Tensor&, const Tensor&)) {
+  return [f](const Tensors& in, const Json&) { return f(in[0], in[1]); };
+}
+Operation over_axes(Tensor (*f)(const Tensor&, const Axes&, bool)) {
+  return [f](const Tensors& in, const Json& at) { return f(in[0], axes_of(at), at["keepdim"]); };
+}
+Operation along_axis(Tensor (*f)(const Tensor&, std::int64_t, bool)) {
+  return [f](const Tensors& in, const Json& at) { return f(in[0], at["axis"], at["keepdim"]); };
+}
+Operation at_axis(Tensor (*f)(const Tensor&, std::int64_t)) {
+  return [f](const Tensors& in, const Json& at) { return f(in[0], at["axis"]); };
+}
+Operation to_shape(Tensor (*f)(const Tensor&, const Shape&)) {
+  return [f](const Tensors& in, const Json& at) { return f(in[0], shape_of(at["shape"])); };
+}
+Operation diagonal(Tensor (*f)(const Tensor&, std::int64_t)) {
+  return [f](const Tensors& in, const Json& at) { return f(in[0], at["diagonal"]); };
+}
+Operation with_scalar(Tensor (*f)(const Tensor&, const Scalar&)) {
+  return [f](const Tensors& in, const Json& at) { return f(in[0], at["scalar"].get<double>()); };
+}
+Operation scalar_with(Tensor (*f)(const Scalar&, const Tensor&)) {
+  return [f](const Tensors& in, const Json& at) { return f(at["scalar"].get<double>(), in[0]); };
+}
+
+void add_elementwise(Operations& all) {
+  all["add"] = binary(operator+);
+  all["sub"] = binary(operator-);
+  all["mul"] = binary(operator*);
+  all["div"] = binary(operator/);
+  all["pow"] = binary(pow);
+  all["maximum"] = binary(maximum);
+  all["minimum"] = binary(minimum);
+  all["where"] = [](const Tensors& in, const Json&) { return where(in[0], in[1], in[2]); };
+  all["add_scalar"] = with_scalar(operator+);
+  all["sub_scalar"] = with_scalar(operator-);
+  all["mul_scalar"] = with_scalar(operator*);
+  all["div_scalar"] = with_scalar(operator/);
+  all["pow_scalar"] = with_scalar(pow);
+  all["scalar_sub"] = scalar_with(operator-);
+  all["scalar_div"] = scalar_with(operator/);
+  all["scalar_pow"] = scalar_with(pow);
+  const std::map<std::string, Tensor (*)(const Tensor&)> unaries = {
+      {"neg", neg},           {"abs", abs},   {"sign", sign},   {"exp", exp},       {"log", log},
+      {"log1p", log1p},       {"sqrt", sqrt}, {"rsqrt", rsqrt}, {"square", square}, {"reciprocal", reciprocal},
+      {"sin", sin},           {"cos", cos},   {"tanh", tanh},   {"erf", erf},       {"sigmoid", sigmoid},
+      {"softplus", softplus}, {"relu", relu}, {"silu", silu},   {"floor", floor},   {"ceil", ceil},
+      {"round", round}};
+  for (const auto& [name, f] : unaries) all[name] = unary(f);
+  all["clamp"] = [](const Tensors& in, const Json& at) { return clamp(in[0], at["low"], at["high"]); };
+  all["gelu"] = [](const Tensors& in, const Json&) { return gelu(in[0]); };
+  all["gelu_tanh"] = [](const Tensors& in, const Json&) { return gelu(in[0], GeluApproximation::tanh); };
+  all["eq"] = binary(eq);
+  all["ne"] = binary(ne);
+  all["lt"] = binary(lt);
+  all["le"] = binary(le);
+  all["gt"] = binary(gt);
+  all["ge"] = binary(ge);
+}
+
+void add_reductions(Operations& all) {
+  all["sum"] = [](const Tensors& in, const Json& at) {
+    return at.contains("axes") ? sum(in[0], axes_of(at), at["keepdim"]) : sum(in[0]);
+  };
+  all["mean"] = over_axes(mean);
+  all["amax"] = over_axes(amax);
+  all["amin"] = over_axes(amin);
+  all["any"] = over_axes(any);
+  all["all"] = over_axes(tapegrad::all);
+  all["var"] = [](const Tensors& in, const Json& at) {
+    return var(in[0], axes_of(at), at["correction"], at["keepdim"]);
+  };
+  all["max"] = unary(max);
+  all["min"] = unary(min);
+  all["max_axis"] = along_axis(max);
+  all["min_axis"] = along_axis(min);
+  all["argmax"] = along_axis(argmax);
+  all["argmin"] = along_axis(argmin);
+  all["logsumexp"] = along_axis(logsumexp);
+  all["norm"] = unary(norm);
+  all["sum_to"] = to_shape(sum_to);
+}
+
+void add_shaping(Operations& all) {
+  all["reshape"] = to_shape(reshape);
+  all["permute"] = to_shape(permute);
+  all["expand"] = to_shape(expand);
+  all["flatten"] = [](const Tensors& in, const Json& at) { return flatten(in[0], at["first"], at["last"]); };
+  all["transpose"] = [](const Tensors& in, const Json& at) { return transpose(in[0], at["a"], at["b"]); };
+  all["squeeze"] = at_axis(squeeze);
+  all["unsqueeze"] = at_axis(unsqueeze);
+  all["slice"] = [](const Tensors& in, const Json& at) {
+    return slice(in[0], at["axis"], at["start"], at["stop"], at["step"]);
+  };
+  all["select"] = [](const Tensors& in, const Json& at) { return select(in[0], at["axis"], at["index"]); };
+  all["cat"] = [](const Tensors& in, const Json& at) { return cat(in, at["axis"]); };
+  all["stack"] = [](const Tensors& in, const Json& at) { return stack(in, at["axis"]); };
+  all["flip"] = [](const Tensors& in, const Json& at) { return flip(in[0], axes_of(at)); };
+  all["tril"] = diagonal(tril);
+  all["triu"] = diagonal(triu);
+  all["masked_fill"] = [](const Tensors& in, const Json& at) {
+    return masked_fill(in[0], in[1], at["scalar"].get<double>());
+  };
+  all["index_select"] = [](const Tensors& in, const Json& at) { return index_select(in[0], at["axis"], in[1]); };
+  all["gather"] = [](const Tensors& in, const Json& at) { return gather(in[0], at["axis"], in[1]); };
+}
+
+void add_matrices(Operations& all) {
+  all["matmul"] = binary(matmul);
+  all["softmax"] = at_axis(softmax);
+  all["log_softmax"] = at_axis(log_softmax);
+  all["layer_norm"] = [](const Tensors& in, const Json& at) {
+    return layer_norm(in[0], in[1], in[2], at["eps"], at["rank"]);
+  };
+  all["embedding"] = [](const Tensors& in, const Json& at) {
+    return at.contains("padding") ? embedding(in[0], in[1], at["padding"].get<std::int64_t>())
+                                  : embedding(in[0], in[1]);
+  };
+  all["linear"] = [](const Tensors& in, const Json&) { return linear(in[0], in[1], in[2]); };
+  all["cross_entropy_rows"] = [](const Tensors& in, const Json& at) {
+    return cross_entropy_rows(in[0], in[1], at["ignore"]);
+  };
+}
+
+/// The same values in memory that runs along the first axis.
+Tensor transposed_memory(const Tensor& x) {
+  if (!x.defined() || x.rank() < 2) return x;
+  return transpose(contiguous(transpose(x, 0, -1)), 0, -1);
+}
+/// The same values in memory with gaps.
+Tensor memory_with_gaps(const Tensor& x) {
+  if (!x.defined() || x.rank() < 1) return x;
+  return slice(stack({x, x}, -1).flatten(-2, -1), -1, 0, 2 * x.size(-1), 2);
+}
+
+void check(const Operation& operation, const Json& one, Tensor (*arrange)(const Tensor&)) {
+  Tensors inputs = tensors_of(one["inputs"]);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined()) continue;
+    inputs[i] = arrange(inputs[i]).detach();
+    if (is_floating(inputs[i].dtype())) inputs[i].requires_grad_();
+  }
+  const Tensor output = operation(inputs, one["arguments"]);
+  EXPECT_LE(distance(tensor_of(one["outputs"][0]), output), 1e-10) << "value " << output.to_string();
+  if (one["cotangents"][0].is_null()) return;
+  ASSERT_TRUE(output.requires_grad());
+  output.backward(tensor_of(one["cotangents"][0]));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (one["gradients"][i].is_null()) continue;
+    EXPECT_LE(distance(tensor_of(one["gradients"][i]), inputs[i].grad()), 1e-10)
+        << "gradient " << i << ": " << (inputs[i].grad().defined() ? inputs[i].grad().to_string() : "none");
+  }
+}
+
+TEST(Reference, OperationsMatchPyTorch) {
+  Operations operations;
+  add_elementwise(operations);
+  add_reductions(operations);
+  add_shaping(operations);
+  add_matrices(operations);
+  for (const Json& one : read("operations.json")) {
+    const std::string name = one["operation"];
+    SCOPED_TRACE(name + " " + one["arguments"].dump() + " of " + one["inputs"].dump().substr(0, 200));
+    ASSERT_TRUE(operations.count(name));
+    check(operations[name], one, [](const Tensor& x) { return x; });
+    check(operations[name], one, transposed_memory);
+    check(operations[name], one, memory_with_gaps);
+  }
+}
+
+}  // namespace
+}  // namespace tapegrad::reference
