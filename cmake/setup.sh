@@ -47,7 +47,7 @@ setup_configure() {
 setup_build() {
   local preset=$1
   shift
-  cmake --build --preset "$preset" ${1:+--target "$@"}
+  cmake --build --preset "$preset" -j "$(nproc)" ${1:+--target "$@"}
 }
 
 # setup_test <preset> [ctest options...]: runs the tests, and closes with "N passed, N failed" alone on a line.
@@ -63,6 +63,5 @@ setup_test() {
     exit 1
   fi
   echo "$((total - failed)) passed, $failed failed"
-  setup_passed=$((${setup_passed:-0} + total - failed))
   if [ "$status" -ne 0 ]; then exit "$status"; fi
 }
