@@ -1,0 +1,184 @@
+// Arithmetic of two operands: value and gradient side by side.
+#include <cmath>
+#include <string>
+
+#include <tapegrad/autograd/creation.hpp>
+#include <tapegrad/autograd/elementwise.hpp>
+#include <tapegrad/autograd/promotion.hpp>
+#include <tapegrad/autograd/tape.hpp>
+#include <tapegrad/core/error.hpp>
+
+namespace tapegrad {
+
+using autograd::is_promoted;
+using autograd::needs_gradient;
+using autograd::number;
+using autograd::promoted;
+using autograd::record;
+using autograd::with_common_dtype;
+namespace kernels = core::kernels;
+
+Tensor operator+(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](const Tensor& p, const Tensor& q) { return p + q; });
+  return record("add", kernels::add(a.array(), b.array()), {a, b}, [](const Tensor& g) { return Tensors{g, g}; });
+}
+Tensor operator+(const Tensor& a, const Scalar& b) {
+  if (!is_promoted(a, b)) return promoted(a, b) + b;
+  return record("add_scalar", kernels::add(a.array(), number(b)), {a}, [](const Tensor& g) { return Tensors{g}; });
+}
+Tensor operator+(const Scalar& a, const Tensor& b) {
+  return b + a;
+}
+
+Tensor operator-(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](const Tensor& p, const Tensor& q) { return p - q; });
+  return record("subtract", kernels::subtract(a.array(), b.array()), {a, b}, [](const Tensor& g) {
+    return Tensors{g, needs_gradient(1) ? -g : Tensor()};
+  });
+}
+Tensor operator-(const Tensor& a, const Scalar& b) {
+  if (!is_promoted(a, b)) return promoted(a, b) - b;
+  return record("subtract_scalar", kernels::subtract(a.array(), number(b)), {a},
+                [](const Tensor& g) { return Tensors{g}; });
+}
+Tensor operator-(const Scalar& a, const Tensor& b) {
+  if (!is_promoted(b, a)) return a - promoted(b, a);
+  return record("scalar_subtract", kernels::subtract(number(a), b.array()), {b},
+                [](const Tensor& g) { return Tensors{-g}; });
+}
+
+Tensor operator*(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](const Tensor& p, const Tensor& q) { return p * q; });
+  return record("multiply", kernels::multiply(a.array(), b.array()), {a, b}, [a, b](const Tensor& g) {
+    return Tensors{needs_gradient(0) ? g * b : Tensor(), needs_gradient(1) ? g * a : Tensor()};
+  });
+}
+Tensor operator*(const Tensor& a, const Scalar& b) {
+  if (!is_promoted(a, b)) return promoted(a, b) * b;
+  return record("multiply_scalar", kernels::multiply(a.array(), number(b)), {a},
+                [b](const Tensor& g) { return Tensors{g * b}; });
+}
+Tensor operator*(const Scalar& a, const Tensor& b) {
+  return b * a;
+}
+
+namespace {
+
+/// Integers divide as float32, or as what the other operand is.
+Tensor as_floating(const Tensor& x) {
+  return is_floating(x.dtype()) ? x : to(x, float32);
+}
+
+}  // namespace
+
+Tensor operator/(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](const Tensor& p, const Tensor& q) { return p / q; });
+  if (!is_floating(a.dtype())) return as_floating(a) / as_floating(b);
+  return record("divide", kernels::divide(a.array(), b.array()), {a, b}, [a, b](const Tensor& g, const Tensor& y) {
+    const Tensor to_a = g / b;
+    return Tensors{to_a, needs_gradient(1) ? -(to_a * y) : Tensor()};
+  });
+}
+Tensor operator/(const Tensor& a, const Scalar& b) {
+  if (!is_floating(a.dtype())) return as_floating(a) / b;
+  return record("divide_scalar", kernels::divide(a.array(), number(b)), {a},
+                [b](const Tensor& g) { return Tensors{g / b}; });
+}
+Tensor operator/(const Scalar& a, const Tensor& b) {
+  if (!is_floating(b.dtype())) return a / as_floating(b);
+  return record("scalar_divide", kernels::divide(number(a), b.array()), {b},
+                [b](const Tensor& g, const Tensor& y) { return Tensors{-(g * y / b)}; });
+}
+
+Tensor pow(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype())
+    return with_common_dtype(a, b, [](const Tensor& p, const Tensor& q) { return pow(p, q); });
+  return record("pow", kernels::pow(a.array(), b.array()), {a, b}, [a, b](const Tensor& g, const Tensor& y) {
+    Tensor to_a, to_b;
+    // Where the rule would be 0 times infinity, a harmless number takes the place of exponent or base.
+    if (needs_gradient(0)) to_a = g * b * pow(a, where(logical_and(eq(a, 0), eq(b, 0)), 1, b) - 1);
+    if (needs_gradient(1)) to_b = g * y * log(where(logical_and(eq(a, 0), ge(b, 0)), 1, a));
+    return Tensors{to_a, to_b};
+  });
+}
+Tensor pow(const Tensor& a, const Scalar& b) {
+  if (!is_promoted(a, b)) return pow(promoted(a, b), b);
+  if (!is_floating(a.dtype()) && b.integer() < 0)
+    throw ValueError("pow: integers can't be raised to a negative power; got the exponent " +
+                     std::to_string(b.integer()) + "; convert the base with .to(tapegrad::float32)");
+  return record("pow_scalar", kernels::pow(a.array(), number(b)), {a}, [a, b](const Tensor& g) {
+    if (b.real() == 0) return Tensors{zeros_like(g)};
+    if (b.real() == 1) return Tensors{g};
+    if (b.real() == 2) return Tensors{g * (a * 2)};
+    return Tensors{g * (pow(a, b.real() - 1) * b)};
+  });
+}
+Tensor pow(const Scalar& a, const Tensor& b) {
+  if (!is_promoted(b, a)) return pow(a, promoted(b, a));
+  return record("scalar_pow", kernels::pow(number(a), b.array()), {b}, [a, b](const Tensor& g, const Tensor& y) {
+    if (a.real() == 0) return Tensors{where(ge(b, 0), 0, g * y * -1)};
+    return Tensors{g * y * std::log(a.real())};
+  });
+}
+
+namespace {
+
+/// g where a goes before b, half of it where they are equal, 0 elsewhere.
+Tensor share(const Tensor& g, const Tensor& a, const Tensor& b, bool before) {
+  return where(eq(a, b), g * 0.5, where(before ? gt(a, b) : lt(a, b), g, 0));
+}
+
+}  // namespace
+
+Tensor maximum(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype())
+    return with_common_dtype(a, b, [](const Tensor& p, const Tensor& q) { return maximum(p, q); });
+  return record("maximum", kernels::maximum(a.array(), b.array()), {a, b}, [a, b](const Tensor& g) {
+    return Tensors{needs_gradient(0) ? share(g, a, b, true) : Tensor(),
+                   needs_gradient(1) ? share(g, b, a, true) : Tensor()};
+  });
+}
+Tensor minimum(const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype())
+    return with_common_dtype(a, b, [](const Tensor& p, const Tensor& q) { return minimum(p, q); });
+  return record("minimum", kernels::minimum(a.array(), b.array()), {a, b}, [a, b](const Tensor& g) {
+    return Tensors{needs_gradient(0) ? share(g, a, b, false) : Tensor(),
+                   needs_gradient(1) ? share(g, b, a, false) : Tensor()};
+  });
+}
+
+namespace {
+
+/// The condition as booleans.
+core::Array chosen(const Tensor& condition) {
+  return condition.array().converted(boolean);
+}
+
+}  // namespace
+
+Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype())
+    return with_common_dtype(a, b, [&](const Tensor& p, const Tensor& q) { return where(condition, p, q); });
+  const Tensor mask(chosen(condition));
+  return record("where", kernels::where(mask.array(), a.array(), b.array()), {a, b}, [mask](const Tensor& g) {
+    return Tensors{needs_gradient(0) ? where(mask, g, 0) : Tensor(), needs_gradient(1) ? where(mask, 0, g) : Tensor()};
+  });
+}
+Tensor where(const Tensor& condition, const Tensor& a, const Scalar& b) {
+  if (!is_promoted(a, b)) return where(condition, promoted(a, b), b);
+  const Tensor mask(chosen(condition));
+  return record("where_scalar", kernels::where(mask.array(), a.array(), number(b)), {a},
+                [mask](const Tensor& g) { return Tensors{where(mask, g, 0)}; });
+}
+Tensor where(const Tensor& condition, const Scalar& a, const Tensor& b) {
+  if (!is_promoted(b, a)) return where(condition, a, promoted(b, a));
+  const Tensor mask(chosen(condition));
+  return record("scalar_where", kernels::where(mask.array(), number(a), b.array()), {b},
+                [mask](const Tensor& g) { return Tensors{where(mask, 0, g)}; });
+}
+
+Tensor Tensor::pow(const Scalar& exponent) const {
+  return tapegrad::pow(*this, exponent);
+}
+
+}  // namespace tapegrad

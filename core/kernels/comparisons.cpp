@@ -1,0 +1,117 @@
+// Elementwise kernels that make or take booleans.
+#include <cmath>
+
+#include <tapegrad/core/dispatch.hpp>
+#include <tapegrad/core/kernels/elementwise.hpp>
+#include <tapegrad/core/kernels/map.hpp>
+
+namespace tapegrad::core::kernels {
+namespace {
+
+/// Calls f(c), where c(x, y) is the comparison of two numbers.
+template <class F>
+Array dispatch_comparison(Comparison comparison, F f) {
+  switch (comparison) {
+    case Comparison::eq: return f([](auto x, auto y) { return x == y; });
+    case Comparison::ne: return f([](auto x, auto y) { return x != y; });
+    case Comparison::lt: return f([](auto x, auto y) { return x < y; });
+    case Comparison::le: return f([](auto x, auto y) { return x <= y; });
+    case Comparison::gt: return f([](auto x, auto y) { return x > y; });
+    default: return f([](auto x, auto y) { return x >= y; });
+  }
+}
+
+const char* name_of(Comparison comparison) {
+  constexpr const char* names[] = {"eq", "ne", "lt", "le", "gt", "ge"};
+  return names[static_cast<int>(comparison)];
+}
+
+template <class F>
+Array classify(const Array& x, F f) {
+  return dispatch(x.dtype(), [&](auto type) { return map<bool, typename decltype(type)::type>(x.shape(), f, x); });
+}
+
+}  // namespace
+
+Array compare(Comparison comparison, const Array& a, const Array& b) {
+  const Shape shape = common_shape(name_of(comparison), a, b);
+  return dispatch(a.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    return dispatch_comparison(comparison, [&](auto f) { return map<bool, T, T>(shape, f, a, b); });
+  });
+}
+Array compare(Comparison comparison, const Array& a, Number b) {
+  return dispatch(a.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    return dispatch_comparison(comparison, [&](auto f) {
+      return map<bool, T>(
+          a.shape(), [f, b = b.as<T>()](T x) { return f(x, b); }, a);
+    });
+  });
+}
+
+Array logical_and(const Array& a, const Array& b) {
+  return map<bool, bool, bool>(
+      common_shape("logical_and", a, b), [](bool x, bool y) { return x && y; }, a, b);
+}
+Array logical_or(const Array& a, const Array& b) {
+  return map<bool, bool, bool>(
+      common_shape("logical_or", a, b), [](bool x, bool y) { return x || y; }, a, b);
+}
+Array logical_not(const Array& x) {
+  return classify(x, [](auto value) { return value == decltype(value)(0); });
+}
+Array isnan(const Array& x) {
+  return classify(x, [](auto value) { return value != value; });
+}
+Array isfinite(const Array& x) {
+  return classify(x, [](auto value) { return value - value == decltype(value)(0); });
+}
+Array is_close(const Array& a, const Array& b, double rtol, double atol) {
+  return map<bool, double, double>(
+      common_shape("allclose", a, b),
+      [rtol, atol](double x, double y) {
+        return x == y || (std::isfinite(y) && std::abs(x - y) <= atol + rtol * std::abs(y));
+      },
+      a, b);
+}
+
+Array where(const Array& condition, const Array& a, const Array& b) {
+  Shape shape = common_shape("where", a, b);
+  if (shape != condition.shape()) shape = broadcast_shapes("where", condition.shape(), shape);
+  return dispatch(a.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    return map<T, bool, T, T>(
+        shape, [](bool chosen, T x, T y) { return chosen ? x : y; }, condition, a, b);
+  });
+}
+Array where(const Array& condition, const Array& a, Number b) {
+  const Shape shape = common_shape("where", condition, a);
+  return dispatch(a.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    return map<T, bool, T>(
+        shape, [b = b.as<T>()](bool chosen, T x) { return chosen ? x : b; }, condition, a);
+  });
+}
+Array where(const Array& condition, Number a, const Array& b) {
+  const Shape shape = common_shape("where", condition, b);
+  return dispatch(b.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    return map<T, bool, T>(
+        shape, [a = a.as<T>()](bool chosen, T x) { return chosen ? a : x; }, condition, b);
+  });
+}
+
+Array clamp(const Array& x, Number low, Number high) {
+  return dispatch(x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    return map<T, T>(
+        x.shape(),
+        [low = low.as<T>(), high = high.as<T>()](T value) { return value < low    ? low
+                                                                   : value > high ? high
+                                                                                  : value; },
+        x);
+  });
+}
+
+}  // namespace tapegrad::core::kernels
