@@ -1,0 +1,152 @@
+// Reading elements by tensors of indices; adding up at indices is the gradient, and the other way round.
+#include <algorithm>
+#include <string>
+
+#include <tapegrad/autograd/creation.hpp>
+#include <tapegrad/autograd/shaping.hpp>
+#include <tapegrad/autograd/tape.hpp>
+#include <tapegrad/core/dispatch.hpp>
+#include <tapegrad/core/error.hpp>
+#include <tapegrad/core/threads.hpp>
+
+namespace tapegrad {
+
+using autograd::record;
+using core::Array;
+
+namespace {
+
+constexpr std::int64_t kGrain = std::int64_t{1} << 14;  // elements that one task moves
+
+/// A row-major array as [outer, size, inner] around one axis.
+struct Layout {
+  std::int64_t outer, size, inner;
+  Layout(const Shape& shape, int axis)
+      : outer(shape.sub(0, axis).numel()), size(shape[axis]), inner(shape.sub(axis + 1, shape.rank()).numel()) {}
+};
+
+/// The indices in row-major order, each in [0, size).
+Array checked_indices(const char* operation, const Tensor& index, std::int64_t size) {
+  if (index.dtype() != int64)
+    throw DtypeError(std::string(operation) + ": the index must be int64; got " + std::string(name_of(index.dtype())) +
+                     "; convert it first with .to(tapegrad::int64)");
+  const Array array = index.array().contiguous();
+  const std::int64_t* values = array.data<std::int64_t>();
+  for (std::int64_t i = 0; i < array.numel(); ++i)
+    if (values[i] < 0 || values[i] >= size)
+      throw IndexError(std::string(operation) + ": indices must be in [0, " + std::to_string(size) + "); got " +
+                       std::to_string(values[i]) + " at element " + std::to_string(i) +
+                       " of the index, whose shape is " + index.shape().to_string());
+  return array;
+}
+
+/// Calls f(outer, first column, last column) in parallel; each column of `inner` belongs to one call.
+template <class F>
+void for_columns(const Layout& layout, std::int64_t rows, F&& f) {
+  const std::int64_t width = std::clamp<std::int64_t>(kGrain / std::max<std::int64_t>(rows, 1), 16, kGrain);
+  const std::int64_t pieces = (layout.inner + width - 1) / width;
+  const std::int64_t work = std::max<std::int64_t>(1, rows * std::min(width, layout.inner));
+  core::parallel_ranges(layout.outer * pieces, std::max<std::int64_t>(1, kGrain / work),
+                        [&](std::int64_t begin, std::int64_t end) {
+                          for (std::int64_t i = begin; i < end; ++i)
+                            f(i / pieces, i % pieces * width, std::min(layout.inner, (i % pieces + 1) * width));
+                        });
+}
+
+Shape with_size(Shape shape, int axis, std::int64_t size) {
+  shape[axis] = size;
+  return shape;
+}
+
+/// Zeros of x's shape, but `size` along `axis`, to which row j of x is added at index[j].
+Tensor index_add(const Tensor& x, int axis, const Tensor& index, std::int64_t size) {
+  const Array from = x.array().contiguous(), indices = checked_indices("index_add", index, size);
+  Tensor result = zeros(with_size(x.shape(), axis, size), x.dtype());
+  const Layout in(from.shape(), axis);
+  core::dispatch_floating("index_add", x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const std::int64_t* at = indices.data<std::int64_t>();
+    for_columns(in, in.size, [&](std::int64_t outer, std::int64_t first, std::int64_t last) {
+      const T* rows = from.data<T>() + outer * in.size * in.inner;
+      T* out = result.array().template data<T>() + outer * size * in.inner;
+      for (std::int64_t j = 0; j < in.size; ++j)
+        for (std::int64_t i = first; i < last; ++i) out[at[j] * in.inner + i] += rows[j * in.inner + i];
+    });
+  });
+  return record("index_add", std::move(result), {x, index}, [axis, index](const Tensor& g) {
+    return Tensors{index_select(g, axis, index), Tensor()};
+  });
+}
+
+/// Zeros of x's shape, but `size` along `axis`, to which each element of x is added at its index.
+Tensor scatter_add(const Tensor& x, int axis, const Tensor& index, std::int64_t size) {
+  const Array from = x.array().contiguous(), indices = checked_indices("scatter_add", index, size);
+  Tensor result = zeros(with_size(x.shape(), axis, size), x.dtype());
+  const Layout in(from.shape(), axis);
+  core::dispatch_floating("scatter_add", x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    for_columns(in, in.size, [&](std::int64_t outer, std::int64_t first, std::int64_t last) {
+      const T* rows = from.data<T>() + outer * in.size * in.inner;
+      const std::int64_t* at = indices.data<std::int64_t>() + outer * in.size * in.inner;
+      T* out = result.array().template data<T>() + outer * size * in.inner;
+      for (std::int64_t j = 0; j < in.size; ++j)
+        for (std::int64_t i = first; i < last; ++i) out[at[j * in.inner + i] * in.inner + i] += rows[j * in.inner + i];
+    });
+  });
+  return record("scatter_add", std::move(result), {x, index}, [axis, index](const Tensor& g) {
+    return Tensors{gather(g, axis, index), Tensor()};
+  });
+}
+
+}  // namespace
+
+Tensor index_select(const Tensor& x, std::int64_t axis, const Tensor& index) {
+  const int along = normalize_axis("index_select", axis, x.rank());
+  if (index.rank() != 1)
+    throw ShapeError("index_select: the index must have rank 1; got shape " + index.shape().to_string());
+  const std::int64_t size = x.shape()[along];
+  const Array from = x.array().contiguous(), indices = checked_indices("index_select", index, size);
+  Array result(with_size(x.shape(), along, index.numel()), x.dtype());
+  const Layout out(result.shape(), along);
+  core::dispatch(x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const std::int64_t* at = indices.data<std::int64_t>();
+    const std::int64_t grain = std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(out.inner, 1));
+    core::parallel_ranges(out.outer * out.size, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row)
+        std::copy_n(from.data<T>() + (row / out.size * size + at[row % out.size]) * out.inner, out.inner,
+                    result.data<T>() + row * out.inner);
+    });
+  });
+  return record("index_select", std::move(result), {x, index}, [along, index, size](const Tensor& g) {
+    return Tensors{index_add(g, along, index, size), Tensor()};
+  });
+}
+
+Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& index) {
+  const int along = normalize_axis("gather", axis, x.rank());
+  if (index.rank() != x.rank() || with_size(index.shape(), along, x.shape()[along]) != x.shape())
+    throw ShapeError("gather: the index must have the tensor's shape but along axis " + std::to_string(along) +
+                     "; got index " + index.shape().to_string() + " and tensor " + x.shape().to_string());
+  const std::int64_t size = x.shape()[along];
+  const Array from = x.array().contiguous(), indices = checked_indices("gather", index, size);
+  Array result(index.shape(), x.dtype());
+  const Layout out(result.shape(), along);
+  core::dispatch(x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    for_columns(out, out.size, [&](std::int64_t outer, std::int64_t first, std::int64_t last) {
+      const T* rows = from.data<T>() + outer * size * out.inner;
+      const std::int64_t offset = outer * out.size * out.inner;
+      for (std::int64_t j = 0; j < out.size; ++j)
+        for (std::int64_t i = first; i < last; ++i) {
+          const std::int64_t element = offset + j * out.inner + i;
+          result.data<T>()[element] = rows[indices.data<std::int64_t>()[element] * out.inner + i];
+        }
+    });
+  });
+  return record("gather", std::move(result), {x, index}, [along, index, size](const Tensor& g) {
+    return Tensors{scatter_add(g, along, index, size), Tensor()};
+  });
+}
+
+}  // namespace tapegrad

@@ -1,0 +1,162 @@
+// What joins tensors or masks parts of one out.
+#include <algorithm>
+#include <string>
+
+#include <tapegrad/autograd/creation.hpp>
+#include <tapegrad/autograd/elementwise.hpp>
+#include <tapegrad/autograd/placing.hpp>
+#include <tapegrad/autograd/shaping.hpp>
+#include <tapegrad/autograd/tape.hpp>
+#include <tapegrad/core/dispatch.hpp>
+#include <tapegrad/core/error.hpp>
+#include <tapegrad/core/threads.hpp>
+
+namespace tapegrad {
+
+using autograd::Place;
+using autograd::record;
+using core::Array;
+
+namespace autograd {
+
+Tensor take(const Tensor& x, const Place& place) {
+  return record("slice", x.array().sliced(place.axis, place.start, place.count, place.step), {x},
+                [place, before = x.shape()](const Tensor& g) { return Tensors{put(g, place, before)}; });
+}
+
+Tensor put(const Tensor& x, const Place& place, const Shape& shape) {
+  Tensor value = zeros(shape, x.dtype());
+  core::copy_into(value.array().sliced(place.axis, place.start, place.count, place.step), x.array());
+  return record("unslice", std::move(value), {x}, [place](const Tensor& g) { return Tensors{take(g, place)}; });
+}
+
+}  // namespace autograd
+
+namespace {
+
+void check_joinable(const Tensors& tensors, int axis) {
+  const Shape& first = tensors[0].shape();
+  for (std::size_t i = 1; i < tensors.size(); ++i) {
+    Shape shape = tensors[i].shape();
+    if (shape.rank() == first.rank()) shape[axis] = first[axis];
+    if (shape != first)
+      throw ShapeError("cat: shapes must be equal but along axis " + std::to_string(axis) + "; got " +
+                       first.to_string() + " and, at position " + std::to_string(i) + ", " +
+                       tensors[i].shape().to_string());
+  }
+}
+
+/// Copies the columns [first(row), last(row)) of each row of each matrix; zero elsewhere.
+template <class Bounds>
+Array triangle(const Array& x, Bounds&& bounds) {
+  const Array from = x.contiguous();
+  Array result(x.shape(), x.dtype());
+  const std::int64_t rows = x.size(x.rank() - 2), columns = x.shape().back();
+  if (x.numel() == 0) return result;
+  core::dispatch(x.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    const T* in = from.data<T>();
+    T* out = result.data<T>();
+    const std::int64_t grain = std::max<std::int64_t>(1, (1 << 15) / columns);
+    core::parallel_ranges(x.numel() / columns, grain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        const auto [low, high] = bounds(row % rows);
+        const std::int64_t first = std::clamp<std::int64_t>(low, 0, columns);
+        const std::int64_t last = std::clamp<std::int64_t>(high, 0, columns);
+        T* line = out + row * columns;
+        std::fill(line, line + first, T{0});
+        std::copy(in + row * columns + first, in + row * columns + last, line + first);
+        std::fill(line + last, line + columns, T{0});
+      }
+    });
+  });
+  return result;
+}
+
+void check_matrix(const char* operation, const Tensor& x) {
+  if (x.rank() < 2)
+    throw ShapeError(std::string(operation) + ": expected a matrix or a batch of matrices; got shape " +
+                     x.shape().to_string());
+}
+
+}  // namespace
+
+Tensor cat(const Tensors& tensors, std::int64_t axis) {
+  if (tensors.empty()) throw ValueError("cat: expected at least one tensor; got none");
+  const int at = normalize_axis("cat", axis, tensors[0].rank());
+  check_joinable(tensors, at);
+  Dtype dtype = tensors[0].dtype();
+  for (const Tensor& x : tensors) dtype = promote(dtype, x.dtype());
+
+  Tensors parts;
+  std::vector<Place> places;
+  std::int64_t size = 0;
+  for (const Tensor& x : tensors) {
+    parts.push_back(to(x, dtype));
+    places.push_back({at, size, x.shape()[at], 1});
+    size += x.shape()[at];
+  }
+  Shape shape = tensors[0].shape();
+  shape[at] = size;
+  Array value(shape, dtype);
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    core::copy_into(value.sliced(at, places[i].start, places[i].count, 1), parts[i].array());
+  return record("cat", Tensor(std::move(value)), parts, [places = std::move(places)](const Tensor& g) {
+    Tensors gradients(places.size());
+    for (std::size_t i = 0; i < places.size(); ++i)
+      if (autograd::needs_gradient(static_cast<int>(i))) gradients[i] = autograd::take(g, places[i]);
+    return gradients;
+  });
+}
+
+Tensor stack(const Tensors& tensors, std::int64_t axis) {
+  if (tensors.empty()) throw ValueError("stack: expected at least one tensor; got none");
+  const int at = normalize_axis("stack", axis, tensors[0].rank() + 1);
+  Tensors parts;
+  for (const Tensor& x : tensors) {
+    if (x.shape() != tensors[0].shape())
+      throw ShapeError("stack: shapes must be equal; got " + tensors[0].shape().to_string() + " and, at position " +
+                       std::to_string(parts.size()) + ", " + x.shape().to_string());
+    parts.push_back(unsqueeze(x, at));
+  }
+  return cat(parts, at);
+}
+
+Tensor flip(const Tensor& x, const Axes& axes) {
+  const Shape reversed = axes.normalized("flip", x.rank());
+  Array view = x.array();
+  for (std::int64_t axis : reversed) {
+    const int at = static_cast<int>(axis);
+    view = view.sliced(at, view.size(at) - 1, view.size(at), -1);
+  }
+  return record("flip", view.copy(), {x}, [axes](const Tensor& g) { return Tensors{flip(g, axes)}; });
+}
+
+Tensor tril(const Tensor& x, std::int64_t diagonal) {
+  check_matrix("tril", x);
+  const auto bounds = [diagonal](std::int64_t row) {
+    return std::pair<std::int64_t, std::int64_t>{0, row + diagonal + 1};
+  };
+  return record("tril", triangle(x.array(), bounds), {x},
+                [diagonal](const Tensor& g) { return Tensors{tril(g, diagonal)}; });
+}
+
+Tensor triu(const Tensor& x, std::int64_t diagonal) {
+  check_matrix("triu", x);
+  const std::int64_t columns = x.shape().back();
+  const auto bounds = [=](std::int64_t row) { return std::pair<std::int64_t, std::int64_t>{row + diagonal, columns}; };
+  return record("triu", triangle(x.array(), bounds), {x},
+                [diagonal](const Tensor& g) { return Tensors{triu(g, diagonal)}; });
+}
+
+Tensor masked_fill(const Tensor& x, const Tensor& mask, const Scalar& value) {
+  if (!is_broadcastable_to(mask.shape(), x.shape()))
+    throw ShapeError("masked_fill: the mask must broadcast to the tensor; got mask " + mask.shape().to_string() +
+                     " and tensor " + x.shape().to_string());
+  Tensor filled = where(mask, full({}, value, x.dtype()), x.detach());
+  return record("masked_fill", std::move(filled), {x, mask}, [mask](const Tensor& g) {
+    return Tensors{masked_fill(g, mask, 0), Tensor()};
+  });
+}
+
+}  // namespace tapegrad

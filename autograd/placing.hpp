@@ -1,0 +1,21 @@
+// Taking a regular part of a tensor and putting it back among zeros: each is the other's gradient. Private to the
+// library.
+#pragma once
+#include <tapegrad/autograd/tensor.hpp>
+
+namespace tapegrad::autograd {
+
+/// Elements start, start + step, ... (count of them) along an axis.
+struct Place {
+  int axis;
+  std::int64_t start;
+  std::int64_t count;
+  std::int64_t step;
+};
+
+/// The view of x at `place`; slice() with its arguments worked out.
+Tensor take(const Tensor& x, const Place& place);
+/// Zeros of `shape`, with x at `place`.
+Tensor put(const Tensor& x, const Place& place, const Shape& shape);
+
+}  // namespace tapegrad::autograd
