@@ -132,6 +132,7 @@ class Sweep {
     if (static_cast<int>(gradients.size()) != entry.inputs())
       throw GradError(std::string(entry.name()) + ": its backward function must return one gradient for each of its " +
                       std::to_string(entry.inputs()) + " inputs; got " + std::to_string(gradients.size()));
+    if (gradient_filter) gradient_filter(entry, gradients);
     for (int i = 0; i < entry.inputs(); ++i) {
       const Edge& edge = entry.edge(i);
       if (!gradients[i].defined() || !is_wanted(edge)) continue;

@@ -7,4 +7,7 @@ namespace tapegrad::autograd {
 /// The entry whose closure is running on this thread, if any.
 const Entry* running_entry();
 
+/// Tests put wrong gradients in here: if set, it is called with what each closure has returned.
+inline void (*gradient_filter)(const Entry& entry, Tensors& gradients) = nullptr;
+
 }  // namespace tapegrad::autograd

@@ -1,0 +1,88 @@
+#include "gradcheck_table.hpp"
+
+namespace tapegrad::table {
+namespace {
+
+/// Distinct from `signed_values` of the same seed position, so that no two elements tie.
+Tensor other_values(const Shape& shape) {
+  return signed_values(shape) * 1.5 + 0.01;
+}
+
+void add_scalars(Rows& rows) {
+  add_unary(
+      rows, "add_scalar", [](const Tensor& x) { return x + 1.5; }, signed_values);
+  add_unary(
+      rows, "subtract_scalar", [](const Tensor& x) { return x - 1.5; }, signed_values);
+  add_unary(
+      rows, "scalar_subtract", [](const Tensor& x) { return 1.5 - x; }, signed_values);
+  add_unary(
+      rows, "multiply_scalar", [](const Tensor& x) { return x * -2.5; }, signed_values);
+  add_unary(
+      rows, "divide_scalar", [](const Tensor& x) { return x / -2.5; }, signed_values);
+  add_unary(
+      rows, "scalar_divide", [](const Tensor& x) { return 1.5 / x; }, signed_values);
+  for (const double exponent : {3.0, 2.0, 1.0, 0.0, -1.0, 0.5})
+    add_unary(
+        rows, "pow_scalar", [exponent](const Tensor& x) { return pow(x, exponent); }, positive_values);
+  add_unary(
+      rows, "pow_scalar", [](const Tensor& x) { return pow(x, 3); }, signed_values);
+  add_unary(
+      rows, "scalar_pow", [](const Tensor& x) { return pow(2.5, x); }, signed_values);
+}
+
+void add_choices(Rows& rows) {
+  const auto condition = [](const Tensor& a, const Tensor& b) {
+    const Shape shape = broadcast_shapes("where", a.shape(), b.shape());
+    return reshape(eq(arange(shape.numel()) - 2 * to(arange(shape.numel()) / 2.0, int64), 0), shape);
+  };
+  add_binary(
+      rows, "where", [=](const Tensor& a, const Tensor& b) { return where(condition(a, b), a, b); }, signed_values,
+      signed_values);
+  add_unary(
+      rows, "where_scalar", [=](const Tensor& x) { return where(condition(x, x), x, 2.5); }, signed_values);
+  add_unary(
+      rows, "scalar_where", [=](const Tensor& x) { return where(condition(x, x), 2.5, x); }, signed_values);
+  add_binary(
+      rows, "maximum", [](const Tensor& a, const Tensor& b) { return maximum(a, b); }, signed_values, other_values);
+  add_binary(
+      rows, "minimum", [](const Tensor& a, const Tensor& b) { return minimum(a, b); }, signed_values, other_values);
+  add_unary(
+      rows, "clamp", [](const Tensor& x) { return clamp(x, -0.25, 0.7501); }, signed_values);
+}
+
+}  // namespace
+
+void add_elementwise_rows(Rows& rows) {
+  add_binary(
+      rows, "add", [](const Tensor& a, const Tensor& b) { return a + b; }, signed_values, signed_values);
+  add_binary(
+      rows, "subtract", [](const Tensor& a, const Tensor& b) { return a - b; }, signed_values, signed_values);
+  add_binary(
+      rows, "multiply", [](const Tensor& a, const Tensor& b) { return a * b; }, signed_values, signed_values);
+  add_binary(
+      rows, "divide", [](const Tensor& a, const Tensor& b) { return a / b; }, signed_values, signed_values);
+  add_binary(
+      rows, "pow", [](const Tensor& a, const Tensor& b) { return pow(a, b); }, positive_values, signed_values);
+  add_scalars(rows);
+  add_choices(rows);
+  using Unary = Tensor (*)(const Tensor&);
+  const std::pair<const char*, Unary> anywhere[] = {{"neg", neg},       {"abs", abs},
+                                                    {"sign", sign},     {"exp", exp},
+                                                    {"square", square}, {"sin", sin},
+                                                    {"cos", cos},       {"tanh", tanh},
+                                                    {"erf", erf},       {"sigmoid", sigmoid},
+                                                    {"relu", relu},     {"softplus", softplus},
+                                                    {"silu", silu},     {"reciprocal", reciprocal}};
+  for (const auto& [name, f] : anywhere) add_unary(rows, name, f, signed_values);
+  const std::pair<const char*, Unary> above_zero[] = {{"log", log}, {"log1p", log1p}, {"sqrt", sqrt}, {"rsqrt", rsqrt}};
+  for (const auto& [name, f] : above_zero) add_unary(rows, name, f, positive_values);
+  add_unary(
+      rows, "gelu", [](const Tensor& x) { return gelu(x); }, signed_values);
+  add_unary(
+      rows, "gelu_tanh", [](const Tensor& x) { return gelu(x, GeluApproximation::tanh); }, signed_values);
+  const Draw between_steps = [](const Shape& shape) { return rand(shape, float64) * 0.3 + 1.1; };
+  for (const auto& [name, f] : {std::pair<const char*, Unary>{"floor", floor}, {"ceil", ceil}, {"round", round}})
+    add_unary(rows, name, f, between_steps);
+}
+
+}  // namespace tapegrad::table

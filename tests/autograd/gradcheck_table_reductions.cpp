@@ -1,0 +1,55 @@
+#include "gradcheck_table.hpp"
+
+namespace tapegrad::table {
+namespace {
+
+using OverAxes = Tensor (*)(const Tensor&, const Axes&, bool);
+using AlongAxis = Tensor (*)(const Tensor&, std::int64_t, bool);
+
+void add_over_axes(Rows& rows, const char* operation, OverAxes f, Repeats repeats) {
+  const std::pair<const char*, Axes> choices[] = {
+      {"axis 1 of", Axes(1)}, {"all axes of", Axes()}, {"axes 0, -1 of", Axes{0, -1}}, {"axis 0 of", Axes(0)}};
+  for (const auto& [what, axes] : choices)
+    for (const bool keepdim : {false, true}) {
+      const Apply apply = [f, axes = axes, keepdim](const Tensors& in) { return f(in[0], axes, keepdim); };
+      add_shapes(rows, operation, what, apply, {{2, 3}}, signed_values, repeats);
+      add_shapes(rows, operation, what, apply, {{2, 3, 2}}, signed_values, repeats);
+      add_shapes(rows, operation, what, apply, {{1, 1}}, signed_values, repeats);
+      if (repeats == Repeats::allowed) add_shapes(rows, operation, what, apply, {{3, 0}}, signed_values, repeats);
+    }
+  const Apply all = [f](const Tensors& in) { return f(in[0], Axes(), false); };
+  add_shapes(rows, operation, "all of", all, {{}}, signed_values, repeats);
+  add_shapes(rows, operation, "all of", all, {{19}}, signed_values, repeats);
+}
+
+void add_along_axis(Rows& rows, const char* operation, AlongAxis f, Repeats repeats) {
+  for (const std::int64_t axis : {-1, 0})
+    for (const bool keepdim : {false, true}) {
+      const Apply apply = [=](const Tensors& in) { return f(in[0], axis, keepdim); };
+      const std::string what = "axis " + std::to_string(axis) + " of";
+      for (const Shape& shape : {Shape{2, 3}, Shape{1, 1}, Shape{2, 3, 2}, Shape{19}, Shape{4}})
+        add_shapes(rows, operation, what, apply, {shape}, signed_values, repeats);
+    }
+  const Apply last = [f](const Tensors& in) { return f(in[0], -1, false); };
+  rows.push_back({operation, "[0, 3]", last, {signed_values({0, 3})}});
+}
+
+}  // namespace
+
+void add_reduction_rows(Rows& rows) {
+  add_over_axes(rows, "sum", sum, Repeats::allowed);
+  add_over_axes(rows, "mean", mean, Repeats::allowed);
+  add_over_axes(rows, "amax", amax, Repeats::kinks);
+  add_over_axes(rows, "amin", amin, Repeats::kinks);
+  add_along_axis(rows, "max", max, Repeats::kinks);
+  add_along_axis(rows, "min", min, Repeats::kinks);
+  add_along_axis(rows, "logsumexp", logsumexp, Repeats::allowed);
+  for (const Shape& to : {Shape{3}, Shape{1, 3}, Shape{2, 1}, Shape{}, Shape{1, 1}})
+    add_shapes(rows, "sum_to", to.to_string() + " from", [to](const Tensors& in) { return sum_to(in[0], to); },
+               {{2, 3}});
+  add_shapes(rows, "sum_to", "[2, 1] from", [](const Tensors& in) { return sum_to(in[0], {2, 1}); }, {{4, 2, 3}});
+  add_unary(
+      rows, "norm", [](const Tensor& x) { return norm(x); }, signed_values);
+}
+
+}  // namespace tapegrad::table
