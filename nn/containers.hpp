@@ -13,7 +13,8 @@ namespace tapegrad::nn {
 template <std::derived_from<Module> M>
 class ModuleList : public Module {
  public:
-  explicit ModuleList(std::vector<M> modules = {}) : Module("ModuleList"), modules_(std::make_shared<std::vector<M>>()) {
+  explicit ModuleList(std::vector<M> modules = {})
+      : Module("ModuleList"), modules_(std::make_shared<std::vector<M>>()) {
     pass_name_to_children();
     for (M& module : modules) append(std::move(module));
   }
@@ -33,15 +34,12 @@ class ModuleList : public Module {
   std::shared_ptr<std::vector<M>> modules_;
 };
 
-/// Modules of any type that are called with one tensor, each with the result of the one before: Sequential(Linear(2, 8),
-/// ReLU(), Linear(8, 1)). They are named "0", "1", ....
+/// Modules of any type that are called with one tensor, each with the result of the one before: Sequential(Linear(2,
+/// 8), ReLU(), Linear(8, 1)). They are named "0", "1", ....
 class Sequential : public Module {
  public:
   template <std::derived_from<Module>... Ms>
-    requires(sizeof...(Ms) > 0)
-  explicit Sequential(Ms... modules) : Sequential() {
-    (append(std::move(modules)), ...);
-  }
+  requires(sizeof...(Ms) > 0) explicit Sequential(Ms... modules) : Sequential() { (append(std::move(modules)), ...); }
   Sequential() : Module("Sequential"), steps_(std::make_shared<std::vector<Step>>()) {}
 
   template <std::derived_from<Module> M>

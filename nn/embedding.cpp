@@ -19,7 +19,8 @@ Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, co
   Tensor weight = init::normal_(empty({num_embeddings, embedding_dim}));
   if (padding_idx_) {
     if (*padding_idx_ < -num_embeddings || *padding_idx_ >= num_embeddings)
-      throw IndexError(fmt::format("Embedding: padding_idx must be in [-{0}, {0}); got {1}", num_embeddings, *padding_idx_));
+      throw IndexError(
+          fmt::format("Embedding: padding_idx must be in [-{0}, {0}); got {1}", num_embeddings, *padding_idx_));
     if (*padding_idx_ < 0) *padding_idx_ += num_embeddings;
     init::zeros_(weight.select(0, *padding_idx_));
     arguments += fmt::format(", padding_idx={}", *padding_idx_);

@@ -11,8 +11,8 @@ struct LayerNormOptions {
   bool bias = true;
 };
 
-/// Over the last dimensions, whose sizes are `normalized_shape`: (x - mean) / sqrt(var + eps) * weight + bias, the variance
-/// divided by n. The weight is one and the bias zero at the start.
+/// Over the last dimensions, whose sizes are `normalized_shape`: (x - mean) / sqrt(var + eps) * weight + bias, the
+/// variance divided by n. The weight is one and the bias zero at the start.
 class LayerNorm : public Module {
  public:
   explicit LayerNorm(const Shape& normalized_shape, const LayerNormOptions& options = {});

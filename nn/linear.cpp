@@ -13,8 +13,8 @@ namespace tapegrad::nn {
 
 Linear::Linear(std::int64_t in_features, std::int64_t out_features, const LinearOptions& options) : Module("Linear") {
   if (in_features < 0 || out_features < 0)
-    throw ValueError(fmt::format("Linear: in_features and out_features must not be negative; got {} and {}", in_features,
-                                 out_features));
+    throw ValueError(fmt::format("Linear: in_features and out_features must not be negative; got {} and {}",
+                                 in_features, out_features));
   describe(fmt::format("in_features={}, out_features={}, bias={}", in_features, out_features, options.bias));
   const double bound = in_features > 0 ? 1.0 / std::sqrt(static_cast<double>(in_features)) : 0.0;
   weight_ = register_parameter("weight", init::uniform_(empty({out_features, in_features}), -bound, bound));
@@ -24,9 +24,10 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, const Linear
 Tensor Linear::forward(const Tensor& x) const {
   const auto here = scope();
   if (x.rank() == 0 || x.size(-1) != in_features())
-    throw ShapeError(fmt::format("Linear: expected in_features = {} in the last dimension of the input; got {}; reshape "
-                                 "the input or make the layer as wide as it",
-                                 in_features(), x.shape().to_string()));
+    throw ShapeError(
+        fmt::format("Linear: expected in_features = {} in the last dimension of the input; got {}; reshape "
+                    "the input or make the layer as wide as it",
+                    in_features(), x.shape().to_string()));
   return linear(x, weight_, bias_);
 }
 

@@ -83,7 +83,9 @@ struct Module::State {
   }
 };
 
-Module::Module(std::string type) : state_(std::make_shared<State>()) { state_->type = std::move(type); }
+Module::Module(std::string type) : state_(std::make_shared<State>()) {
+  state_->type = std::move(type);
+}
 
 Tensors Module::parameters() const {
   Tensors list;
@@ -91,7 +93,9 @@ Tensors Module::parameters() const {
   return list;
 }
 
-std::vector<NamedTensor> Module::named_parameters() const { return state_->distinct_parameters(); }
+std::vector<NamedTensor> Module::named_parameters() const {
+  return state_->distinct_parameters();
+}
 
 std::vector<NamedTensor> Module::named_buffers() const {
   std::vector<NamedTensor> list;
@@ -101,13 +105,17 @@ std::vector<NamedTensor> Module::named_buffers() const {
   return list;
 }
 
-std::int64_t Module::num_parameters() const { return state_->count(); }
+std::int64_t Module::num_parameters() const {
+  return state_->count();
+}
 
 void Module::train(bool on) {
   state_->walk([on](State& state, const std::string&) { state.training = on; });
 }
 
-bool Module::is_training() const { return state_->training; }
+bool Module::is_training() const {
+  return state_->training;
+}
 
 void Module::zero_grad() const {
   for (const auto& [name, parameter] : named_parameters()) parameter.set_grad({});
@@ -158,11 +166,13 @@ LoadReport Module::load_state_dict(const StateDict& entries, bool strict) {
   for (const auto& [name, tensor] : entries)
     if (!own.contains(name)) report.unexpected.push_back(name);
   if (strict && !report.missing.empty()) faults += fmt::format("; missing: {}", fmt::join(report.missing, ", "));
-  if (strict && !report.unexpected.empty()) faults += fmt::format("; unexpected: {}", fmt::join(report.unexpected, ", "));
+  if (strict && !report.unexpected.empty())
+    faults += fmt::format("; unexpected: {}", fmt::join(report.unexpected, ", "));
   if (!faults.empty())
-    throw ValueError(fmt::format("{}::load_state_dict: entries must fit the module's parameters and buffers{}; nothing "
-                                 "was loaded",
-                                 state_->type, faults));
+    throw ValueError(
+        fmt::format("{}::load_state_dict: entries must fit the module's parameters and buffers{}; nothing "
+                    "was loaded",
+                    state_->type, faults));
   NoGradGuard no_grad;
   for (const auto& [to, from] : copies) core::copy_into(to.mutable_array(), from.array());
   return report;
@@ -174,7 +184,9 @@ std::string Module::to_string() const {
   return text;
 }
 
-const std::string& Module::name() const { return state_->name; }
+const std::string& Module::name() const {
+  return state_->name;
+}
 
 Tensor Module::register_parameter(const std::string& name, Tensor parameter) {
   state_->check_name("register_parameter", name);
@@ -197,15 +209,22 @@ void Module::adopt(const std::string& name, const Module& child) {
   });
   if (child.state_->name.empty()) {
     child.state_->name = name;
-    child.state_->set_call_name(state_->passes_name && !state_->call_name.empty() ? state_->call_name + "." + name : name);
+    child.state_->set_call_name(state_->passes_name && !state_->call_name.empty() ? state_->call_name + "." + name
+                                                                                  : name);
   }
   state_->children.emplace_back(name, child.state_);
 }
 
-void Module::describe(std::string arguments) { state_->arguments = std::move(arguments); }
+void Module::describe(std::string arguments) {
+  state_->arguments = std::move(arguments);
+}
 
-void Module::pass_name_to_children() { state_->passes_name = true; }
+void Module::pass_name_to_children() {
+  state_->passes_name = true;
+}
 
-core::Scope Module::scope() const { return core::Scope(state_->call_name); }
+core::Scope Module::scope() const {
+  return core::Scope(state_->call_name);
+}
 
 }  // namespace tapegrad::nn

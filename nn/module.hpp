@@ -22,8 +22,8 @@ struct LoadReport {
   std::vector<std::string> unexpected;
 };
 
-/// A handle: copies share parameters, children and the training flag. A model derives from it, registers its parts in its
-/// members' initialisers and has a plain method for its forward pass:
+/// A handle: copies share parameters, children and the training flag. A model derives from it, registers its parts in
+/// its members' initialisers and has a plain method for its forward pass:
 ///
 ///     struct Mlp : nn::Module {
 ///       nn::Linear in = register_module("in", nn::Linear(4, 16));
@@ -31,7 +31,8 @@ struct LoadReport {
 ///       Tensor forward(const Tensor& x) { return out(nn::relu(in(x))); }
 ///     };
 ///
-/// Names are dotted ("in.weight"); every listing is in order of registration, a module's own tensors before its children's.
+/// Names are dotted ("in.weight"); every listing is in order of registration, a module's own tensors before its
+/// children's.
 class Module {
  public:
   /// `type` is what the printed tree calls it.
@@ -49,13 +50,14 @@ class Module {
   bool is_training() const;
   /// Clears every parameter's gradient.
   void zero_grad() const;
-  /// Converts all floating parameters and buffers in place; gradients are dropped. To be done before an optimizer is made.
+  /// Converts all floating parameters and buffers in place; gradients are dropped. To be done before an optimizer is
+  /// made.
   void to(Dtype dtype);
 
   /// Parameters and buffers under all of their names; the tensors share memory with the module's.
   StateDict state_dict() const;
-  /// Copies values in, converted to the module's dtypes. One error lists all missing, unexpected (both only if `strict`) and
-  /// wrongly shaped entries, and then nothing is changed.
+  /// Copies values in, converted to the module's dtypes. One error lists all missing, unexpected (both only if
+  /// `strict`) and wrongly shaped entries, and then nothing is changed.
   LoadReport load_state_dict(const StateDict& entries, bool strict = true);
 
   /// The tree, with shapes and counts.

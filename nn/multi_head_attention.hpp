@@ -1,0 +1,100 @@
+// Attention as layers: several heads between learned projections, and self-attention without parameters.
+#pragma once
+#include <optional>
+
+#include <tapegrad/nn/attention.hpp>
+#include <tapegrad/nn/linear.hpp>
+
+namespace tapegrad::nn {
+
+struct MultiHeadAttentionOptions {
+  /// Probability of dropping a weight, in training.
+  double dropout = 0.0;
+  bool bias = true;
+  /// Widths of key and value inputs; embed_dim if not given.
+  std::optional<std::int64_t> kdim = {};
+  std::optional<std::int64_t> vdim = {};
+};
+
+/// What one call may attend to; nonzero allows in every mask (PyTorch's module has it the other way round), and several
+/// restrictions together allow what all of them allow.
+struct AttendOptions {
+  /// [L, S], [N, L, S], or with a head dimension [N or 1, H or 1, L, S].
+  Tensor mask = {};
+  /// [N, S]: nonzero where the key is a real token, zero where it is padding.
+  Tensor key_padding_mask = {};
+  /// Added to the scaled scores; broadcasts to [N, H, L, S].
+  Tensor bias = {};
+  /// As AttentionOptions::is_causal: aligned bottom right.
+  bool is_causal = false;
+};
+
+/// q_proj, k_proj and v_proj, split into heads; scaled dot-product attention in each; heads merged; out_proj. Batch
+/// first. The projections start as PyTorch's packed matrix does: Xavier uniform over [3 embed_dim, embed_dim], biases
+/// zero.
+class MultiHeadAttention : public Module {
+ public:
+  /// ValueError unless embed_dim is divisible by num_heads.
+  MultiHeadAttention(std::int64_t embed_dim, std::int64_t num_heads, const MultiHeadAttentionOptions& options = {});
+
+  /// query [N, L, embed_dim], key [N, S, kdim], value [N, S, vdim] -> [N, L, embed_dim].
+  Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value, const AttendOptions& options = {}) const;
+  /// Self-attention: query, key and value are x.
+  Tensor forward(const Tensor& x, const AttendOptions& options = {}) const { return forward(x, x, x, options); }
+
+  Tensor operator()(const Tensor& x, const AttendOptions& options = {}) const { return forward(x, options); }
+  Tensor operator()(const Tensor& x, const Tensor& mask) const { return forward(x, {.mask = mask}); }
+  Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value,
+                    const AttendOptions& options = {}) const {
+    return forward(query, key, value, options);
+  }
+  Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask) const {
+    return forward(query, key, value, {.mask = mask});
+  }
+
+  /// The weights of every head, [N, H, L, S], before dropout; `.mean(1)` averages over the heads.
+  Tensor attention_weights(const Tensor& query, const Tensor& key, const AttendOptions& options) const;
+  Tensor attention_weights(const Tensor& x, const AttendOptions& options = {}) const {
+    return attention_weights(x, x, options);
+  }
+  Tensor attention_weights(const Tensor& x, const Tensor& mask) const { return attention_weights(x, {.mask = mask}); }
+
+  std::int64_t embed_dim() const { return out_proj_.out_features(); }
+  std::int64_t num_heads() const { return num_heads_; }
+  std::int64_t head_dim() const { return embed_dim() / num_heads_; }
+  const Linear& q_proj() const { return q_proj_; }
+  const Linear& k_proj() const { return k_proj_; }
+  const Linear& v_proj() const { return v_proj_; }
+  const Linear& out_proj() const { return out_proj_; }
+
+ private:
+  void check_input(const char* what, const Tensor& x, const Linear& projection) const;
+  Tensor split_heads(const Tensor& x) const;
+  AttentionOptions in_heads(const AttendOptions& options) const;
+
+  std::int64_t num_heads_;
+  double dropout_;
+  Linear q_proj_;
+  Linear k_proj_;
+  Linear v_proj_;
+  Linear out_proj_;
+};
+
+/// Attention with query = key = value = x, without parameters.
+class SelfAttention : public Module {
+ public:
+  explicit SelfAttention(std::int64_t d_model);
+
+  /// x [..., length, d_model] -> output of the same shape, weights [..., length, length].
+  AttentionResult forward(const Tensor& x, const AttentionOptions& options = {}) const;
+  AttentionResult operator()(const Tensor& x, const AttentionOptions& options = {}) const {
+    return forward(x, options);
+  }
+  AttentionResult operator()(const Tensor& x, const Tensor& mask) const { return forward(x, {.mask = mask}); }
+  std::int64_t d_model() const { return d_model_; }
+
+ private:
+  std::int64_t d_model_;
+};
+
+}  // namespace tapegrad::nn

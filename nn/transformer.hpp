@@ -1,0 +1,45 @@
+// The block that transformers are stacked from.
+#pragma once
+#include <tapegrad/nn/dropout.hpp>
+#include <tapegrad/nn/layer_norm.hpp>
+#include <tapegrad/nn/linear.hpp>
+#include <tapegrad/nn/multi_head_attention.hpp>
+
+namespace tapegrad::nn {
+
+struct TransformerBlockOptions {
+  /// In training: of attention weights, and of both residual branches.
+  double dropout = 0.0;
+  /// Width of the hidden layer, in widths of the block.
+  double mlp_ratio = 4.0;
+  /// Of the linear layers and the norms.
+  bool bias = true;
+  double layer_norm_eps = 1e-5;
+};
+
+/// Pre-norm: x + attention(norm1(x)), then x + linear2(gelu(linear1(norm2(x)))).
+class TransformerBlock : public Module {
+ public:
+  TransformerBlock(std::int64_t embed_dim, std::int64_t num_heads, const TransformerBlockOptions& options = {});
+
+  /// x [N, L, embed_dim] -> the same shape.
+  Tensor forward(const Tensor& x, const AttendOptions& options = {}) const;
+  Tensor operator()(const Tensor& x, const AttendOptions& options = {}) const { return forward(x, options); }
+  Tensor operator()(const Tensor& x, const Tensor& mask) const { return forward(x, {.mask = mask}); }
+
+  const LayerNorm& norm1() const { return norm1_; }
+  const MultiHeadAttention& attention() const { return attention_; }
+  const LayerNorm& norm2() const { return norm2_; }
+  const Linear& linear1() const { return linear1_; }
+  const Linear& linear2() const { return linear2_; }
+
+ private:
+  LayerNorm norm1_;
+  MultiHeadAttention attention_;
+  LayerNorm norm2_;
+  Linear linear1_;
+  Linear linear2_;
+  Dropout dropout_;
+};
+
+}  // namespace tapegrad::nn

@@ -1,0 +1,65 @@
+#include <tapegrad/optim/clip.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <tapegrad/autograd/elementwise.hpp>
+#include <tapegrad/autograd/tape.hpp>
+#include <tapegrad/core/error.hpp>
+#include <tapegrad/core/kernels/optimizer_steps.hpp>
+
+namespace tapegrad::optim {
+namespace {
+
+/// In place where nobody else sees the memory: two leaves may have been handed the same gradient.
+void scale_gradient(const Tensor& parameter, double factor) {
+  const Tensor gradient = parameter.grad();
+  const core::Array& array = gradient.array();
+  if (gradient.is_leaf() && array.owns_alone() && array.is_contiguous()) {
+    core::kernels::scale_in_place(gradient.mutable_array(), factor);
+    return;
+  }
+  core::Array scaled = array.copy();
+  core::kernels::scale_in_place(scaled, factor);
+  parameter.set_grad(Tensor(std::move(scaled)));
+}
+
+}  // namespace
+
+double clip_grad_norm(const Tensors& parameters, double max_norm, const ClipOptions& options) {
+  const double p = options.norm_type;
+  if (!(max_norm >= 0))
+    throw ValueError(fmt::format("clip_grad_norm: max_norm must not be negative; got {}", max_norm));
+  if (!(p > 0)) throw ValueError(fmt::format("clip_grad_norm: norm_type must be positive; got {}", p));
+  NoGradGuard no_grad;
+  double total = 0;
+  for (const Tensor& parameter : parameters) {
+    const Tensor gradient = parameter.grad();
+    if (!gradient.defined()) continue;
+    const double part = core::kernels::norm_power(gradient.array().contiguous(), p);
+    total = std::isinf(p) && !std::isnan(total + part) ? std::max(part, total) : total + part;
+  }
+  const double norm = std::isinf(p) ? total : std::pow(total, 1 / p);
+  if (options.error_if_nonfinite && !std::isfinite(norm))
+    throw ValueError(
+        fmt::format("clip_grad_norm: the norm of the gradients must be finite; got {}; look for the first "
+                    "parameter whose gradient is not",
+                    norm));
+  const double factor = max_norm / (norm + 1e-6);
+  if (factor >= 1) return norm;
+  for (const Tensor& parameter : parameters)
+    if (parameter.grad().defined()) scale_gradient(parameter, factor);
+  return norm;
+}
+
+void clip_grad_value(const Tensors& parameters, double value) {
+  if (!(value >= 0)) throw ValueError(fmt::format("clip_grad_value: value must not be negative; got {}", value));
+  NoGradGuard no_grad;
+  for (const Tensor& parameter : parameters)
+    if (const Tensor gradient = parameter.grad(); gradient.defined())
+      parameter.set_grad(clamp(gradient, -value, value));
+}
+
+}  // namespace tapegrad::optim
