@@ -155,7 +155,7 @@ X choose(const X& x, const X& y, const C& chosen) {
   if constexpr (std::is_integral_v<X>)
     return chosen ? x : y;
   else
-    return xsimd::select(chosen | (x != x), x, y);
+    return xsimd::select(chosen | xsimd::isnan(x), x, y);  // xsimd's x != x is false for NaN
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ X choose(const C& chosen, const X& a, const X& b) {
   if constexpr (std::is_arithmetic_v<X>)
     return chosen || a != a ? a : b;
   else
-    return xsimd::select(chosen | (a != a), a, b);
+    return xsimd::select(chosen | xsimd::isnan(a), a, b);  // xsimd's a != a is false for NaN
 }
 struct Max {
   template <class T>
