@@ -64,9 +64,9 @@ Array triangle(const Array& x, Bounds&& bounds) {
         const std::int64_t first = std::clamp<std::int64_t>(low, 0, columns);
         const std::int64_t last = std::clamp<std::int64_t>(high, 0, columns);
         T* line = out + row * columns;
-        std::fill(line, line + first, T{0});
+        std::fill_n(line, first, T{0});
         std::copy(in + row * columns + first, in + row * columns + last, line + first);
-        std::fill(line + last, line + columns, T{0});
+        std::fill_n(line + last, columns - last, T{0});
       }
     });
   });
