@@ -32,6 +32,7 @@ Tensors leaves_of(const Row& row) {
 /// All operations on the tape of `output`.
 std::set<std::string> tape_of(const Tensor& output) {
   std::set<std::string> names;
+  if (output.is_leaf()) return names;
   std::vector<const autograd::Entry*> entries{output.body()->entry.get()};
   while (!entries.empty()) {
     const autograd::Entry* entry = entries.back();
