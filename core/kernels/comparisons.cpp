@@ -1,4 +1,5 @@
 // Elementwise kernels that make or take booleans.
+#include <bit>
 #include <cmath>
 
 #include <tapegrad/core/dispatch.hpp>
@@ -24,6 +25,18 @@ Array dispatch_comparison(Comparison comparison, F f) {
 const char* name_of(Comparison comparison) {
   constexpr const char* names[] = {"eq", "ne", "lt", "le", "gt", "ge"};
   return names[static_cast<int>(comparison)];
+}
+
+/// chosen ? a : b, without a branch: compilers turn this into vectors.
+template <class T>
+T choose(bool chosen, T a, T b) {
+  if constexpr (sizeof(T) == 1) {
+    return chosen ? a : b;
+  } else {
+    using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+    const Bits mask = -static_cast<Bits>(chosen);
+    return std::bit_cast<T>((std::bit_cast<Bits>(a) & mask) | (std::bit_cast<Bits>(b) & ~mask));
+  }
 }
 
 template <class F>
@@ -82,7 +95,7 @@ Array where(const Array& condition, const Array& a, const Array& b) {
   return dispatch(a.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     return map<T, bool, T, T>(
-        shape, [](bool chosen, T x, T y) { return chosen ? x : y; }, condition, a, b);
+        shape, [](bool chosen, T x, T y) { return choose(chosen, x, y); }, condition, a, b);
   });
 }
 Array where(const Array& condition, const Array& a, Number b) {
@@ -90,7 +103,7 @@ Array where(const Array& condition, const Array& a, Number b) {
   return dispatch(a.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     return map<T, bool, T>(
-        shape, [b = b.as<T>()](bool chosen, T x) { return chosen ? x : b; }, condition, a);
+        shape, [b = b.as<T>()](bool chosen, T x) { return choose(chosen, x, b); }, condition, a);
   });
 }
 Array where(const Array& condition, Number a, const Array& b) {
@@ -98,7 +111,7 @@ Array where(const Array& condition, Number a, const Array& b) {
   return dispatch(b.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     return map<T, bool, T>(
-        shape, [a = a.as<T>()](bool chosen, T x) { return chosen ? a : x; }, condition, b);
+        shape, [a = a.as<T>()](bool chosen, T x) { return choose(chosen, a, x); }, condition, b);
   });
 }
 

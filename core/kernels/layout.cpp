@@ -29,4 +29,12 @@ Layout::Layout(const Array& array, const Shape& shape) {
   }
 }
 
+Array in_rows(const Array& array) {
+  constexpr std::int64_t kLarge = 16384;
+  if (array.numel() < kLarge || array.is_contiguous()) return array;
+  for (int axis = array.rank() - 1; axis >= 0; --axis)
+    if (array.shape()[axis] != 1) return array.strides()[axis] > 1 ? array.contiguous() : array;
+  return array;
+}
+
 }  // namespace tapegrad::core::kernels

@@ -71,13 +71,15 @@ class Operand {
  public:
   static constexpr std::int64_t kBlock = 1024;
 
-  Operand(const Array& array, const Shape& shape) : from_(array.data<T>()), layout_(array, shape) {
+  /// For a walk over `count` elements.
+  Operand(const Array& array, const Shape& shape, std::int64_t count) : from_(array.data<T>()), layout_(array, shape) {
     const std::int64_t period = layout_.period();
     if (period == 0 || period > kBlock) return;
     period_ = period;
     layout_.gather(from_, 0, period, block_);
-    for (std::int64_t filled = period; filled < period + kBlock; filled += period)
-      std::copy_n(block_, std::min(period, period + kBlock - filled), block_ + filled);
+    const std::int64_t needed = period + std::min(count, kBlock);
+    for (std::int64_t filled = period; filled < needed; filled += period)
+      std::copy_n(block_, std::min(period, needed - filled), block_ + filled);
   }
   const T* at(std::int64_t begin, std::int64_t count) {
     if (period_ != 0) return block_ + begin % period_;
@@ -139,6 +141,9 @@ void run_blocks(const F& f, Out* out, std::int64_t begin, std::int64_t end, Oper
   }
 }
 
+/// Large operands whose neighbours lie far apart are copied as a whole: that goes by tiles, a gathered block would not.
+Array in_rows(const Array& array);
+
 /// out[i] = f(inputs[i]...) over out's shape, to which the inputs broadcast; `out` is contiguous, and may be an input
 /// of the same shape. Out and In are the element types. f takes batches where all types are the same floating one
 /// (unless it accepts plain numbers alone), else single elements.
@@ -154,9 +159,12 @@ void map_into(const Array& out, const F& f, const Arrays&... inputs) {
       run(f, to + begin, end - begin, static_cast<const In*>(inputs.template data<In>() + begin)...);
     });
   } else {
-    parallel_ranges(count, kGrain, [&](std::int64_t begin, std::int64_t end) {
-      run_blocks(f, to, begin, end, Operand<In>(inputs, shape)...);
-    });
+    const auto walk = [&](const auto&... operands) {
+      parallel_ranges(count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+        run_blocks(f, to, begin, end, Operand<In>(operands, shape, end - begin)...);
+      });
+    };
+    walk(in_rows(inputs)...);
   }
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kBlock = 2048;         // elements added in their own type; sums of blocks are added in double
 constexpr std::int64_t kChunk = 16 * kBlock;  // elements of one task
-constexpr std::int64_t kRows = 128;           // rows added in their own type
+constexpr std::int64_t kRows = 64;            // rows added in their own type
 constexpr std::int64_t kStrip = 1024;         // columns added at a time: they stay in the first cache
 
 struct Sum {
