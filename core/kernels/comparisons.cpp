@@ -1,5 +1,4 @@
 // Elementwise kernels that make or take booleans.
-#include <bit>
 #include <cmath>
 
 #include <tapegrad/core/dispatch.hpp>
@@ -27,17 +26,8 @@ const char* name_of(Comparison comparison) {
   return names[static_cast<int>(comparison)];
 }
 
-/// chosen ? a : b, without a branch: compilers turn this into vectors.
-template <class T>
-T choose(bool chosen, T a, T b) {
-  if constexpr (sizeof(T) == 1) {
-    return chosen ? a : b;
-  } else {
-    using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-    const Bits mask = -static_cast<Bits>(chosen);
-    return std::bit_cast<T>((std::bit_cast<Bits>(a) & mask) | (std::bit_cast<Bits>(b) & ~mask));
-  }
-}
+/// Booleans as they are read: compilers turn loops over bytes into vectors, loops over bool not.
+using Flag = std::uint8_t;
 
 template <class F>
 Array classify(const Array& x, F f) {
@@ -64,12 +54,12 @@ Array compare(Comparison comparison, const Array& a, Number b) {
 }
 
 Array logical_and(const Array& a, const Array& b) {
-  return map<bool, bool, bool>(
-      common_shape("logical_and", a, b), [](bool x, bool y) { return x && y; }, a, b);
+  return map<bool, Flag, Flag>(
+      common_shape("logical_and", a, b), [](Flag x, Flag y) { return (x & y) != 0; }, a, b);
 }
 Array logical_or(const Array& a, const Array& b) {
-  return map<bool, bool, bool>(
-      common_shape("logical_or", a, b), [](bool x, bool y) { return x || y; }, a, b);
+  return map<bool, Flag, Flag>(
+      common_shape("logical_or", a, b), [](Flag x, Flag y) { return (x | y) != 0; }, a, b);
 }
 Array logical_not(const Array& x) {
   return classify(x, [](auto value) { return value == decltype(value)(0); });
@@ -94,24 +84,24 @@ Array where(const Array& condition, const Array& a, const Array& b) {
   if (shape != condition.shape()) shape = broadcast_shapes("where", condition.shape(), shape);
   return dispatch(a.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    return map<T, bool, T, T>(
-        shape, [](bool chosen, T x, T y) { return choose(chosen, x, y); }, condition, a, b);
+    return map<T, Flag, T, T>(
+        shape, [](Flag chosen, T x, T y) { return chosen ? x : y; }, condition, a, b);
   });
 }
 Array where(const Array& condition, const Array& a, Number b) {
   const Shape shape = common_shape("where", condition, a);
   return dispatch(a.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    return map<T, bool, T>(
-        shape, [b = b.as<T>()](bool chosen, T x) { return choose(chosen, x, b); }, condition, a);
+    return map<T, Flag, T>(
+        shape, [b = b.as<T>()](Flag chosen, T x) { return chosen ? x : b; }, condition, a);
   });
 }
 Array where(const Array& condition, Number a, const Array& b) {
   const Shape shape = common_shape("where", condition, b);
   return dispatch(b.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    return map<T, bool, T>(
-        shape, [a = a.as<T>()](bool chosen, T x) { return choose(chosen, a, x); }, condition, b);
+    return map<T, Flag, T>(
+        shape, [a = a.as<T>()](Flag chosen, T x) { return chosen ? a : x; }, condition, b);
   });
 }
 
