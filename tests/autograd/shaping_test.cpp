@@ -44,7 +44,7 @@ Floats gradient(const Shape& shape, const std::function<Tensor(const Tensor&)>& 
   Tensor x = counting(shape);
   x.requires_grad_();
   const Tensor y = f(x);
-  y.backward(counting(y.shape()) + 1);
+  y.backward(counting(y.shape(), y.dtype()) + 1);
   EXPECT_EQ(x.grad().shape(), shape);
   return x.grad().to_vector<float>();
 }
