@@ -76,6 +76,17 @@ void add_binary(Rows& rows, const std::string& operation, const std::function<Te
   rows.push_back({operation, "one tensor given twice", apply, {both, both}});
 }
 
+Apply transpose_of(const Apply& read, const Shape& shape) {
+  return [=](const Tensors& in) {
+    Tensor zero = zeros(shape, float64).requires_grad_();
+    autograd::GradOptions options{.grad_outputs = {in[0]}, .create_graph = autograd::grad_enabled()};
+    autograd::set_grad_enabled(true);
+    const Tensor result = read({zero});
+    autograd::set_grad_enabled(options.create_graph);
+    return autograd::grad({result}, {zero}, options)[0];
+  };
+}
+
 const Rows& all_rows() {
   static const Rows rows = [] {
     manual_seed(4);

@@ -47,6 +47,9 @@ enum class Repeats { allowed, kinks };
 void add_shapes(Rows& rows, const std::string& operation, const std::string& what, const Apply& apply,
                 const std::vector<Shape>& shapes, Draw draw = signed_values, Repeats repeats = Repeats::allowed);
 
+/// The gradient of `read` at zeros of `shape`, given in[0]: for operations that are recorded in recorded sweeps alone.
+Apply transpose_of(const Apply& read, const Shape& shape);
+
 void add_elementwise_rows(Rows& rows);
 void add_reduction_rows(Rows& rows);
 void add_shaping_rows(Rows& rows);

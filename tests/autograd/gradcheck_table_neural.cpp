@@ -13,6 +13,9 @@ void add_matmul(Rows& rows) {
       {{3}, {2, 3, 2}},    {{2, 2, 3}, {3}},    {{1, 1}, {1, 1}},       {{2, 0}, {0, 3}},
       {{0, 2}, {2, 3}},    {{0, 2, 3}, {3, 2}}, {{5, 9}, {9, 3}}};
   for (const auto& [a, b] : pairs) add_shapes(rows, "matmul", "", product, {a, b});
+  for (Row& row : rows)  // vectors become matrices and back
+    if (row.operation == "matmul" && (row.inputs[0].rank() == 1 || row.inputs[1].rank() == 1))
+      row.through = {"squeeze", "unsqueeze"};
   const Tensor square = signed_values({3, 3});
   rows.push_back({"matmul", "one tensor used twice", [](const Tensors& in) { return matmul(in[0], in[0]); }, {square}});
   rows.push_back({"matmul", "one tensor given twice", product, {square, square}});
@@ -69,7 +72,10 @@ void add_neural_rows(Rows& rows) {
   add_unary(rows, "dropout", drop, signed_values);
   const Tensor index = tensor({{2, 0}, {2, 4}});
   const Apply look_up = [=](const Tensors& in) { return embedding(in[0], index); };
+  const Apply padded = [=](const Tensors& in) { return embedding(in[0], index, 2); };
   add_shapes(rows, "embedding", "", look_up, {{5, 3}});
+  add_shapes(rows, "embedding_backward", "", transpose_of(look_up, {5, 3}), {{2, 2, 3}});
+  add_shapes(rows, "embedding_backward", "with padding,", transpose_of(padded, {5, 3}), {{2, 2, 3}});
   add_shapes(rows, "embedding", "nothing of", [](const Tensors& in) { return embedding(in[0], zeros({0}, int64)); },
              {{5, 3}});
   const Apply affine = [](const Tensors& in) { return linear(in[0], in[1], in.size() > 2 ? in[2] : Tensor()); };

@@ -70,18 +70,6 @@ void add_joins(Rows& rows) {
   add_shapes(rows, "masked_fill", "", [=](const Tensors& in) { return masked_fill(in[0], mask, 2.5); }, {{0, 3}});
 }
 
-/// The gradient of `read` at zeros of `shape`, given in[0]: the operation that adds up at indices.
-Apply transpose_of(const Apply& read, const Shape& shape) {
-  return [=](const Tensors& in) {
-    Tensor zero = zeros(shape, float64).requires_grad_();
-    autograd::GradOptions options{.grad_outputs = {in[0]}, .create_graph = autograd::grad_enabled()};
-    autograd::set_grad_enabled(true);
-    const Tensor result = read({zero});
-    autograd::set_grad_enabled(options.create_graph);
-    return autograd::grad({result}, {zero}, options)[0];
-  };
-}
-
 void add_indexing(Rows& rows) {
   const Tensor index = tensor({2, 0, 2, 1});
   const Apply first = [=](const Tensors& in) { return index_select(in[0], 0, index); };
