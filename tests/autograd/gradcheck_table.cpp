@@ -74,6 +74,7 @@ void add_binary(Rows& rows, const std::string& operation, const std::function<Te
   const Tensor both = positive_values({2, 3});
   rows.push_back({operation, "one tensor used twice", [f](const Tensors& in) { return f(in[0], in[0]); }, {both}});
   rows.push_back({operation, "one tensor given twice", apply, {both, both}});
+  rows.back().twice = operation != "maximum" && operation != "minimum";
 }
 
 Apply transpose_of(const Apply& read, const Shape& shape) {

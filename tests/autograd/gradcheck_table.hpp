@@ -17,6 +17,7 @@ struct Row {
   Tensors inputs;
   double eps = 1e-6;
   std::vector<std::string> through = {};
+  bool twice = true;  // false at a tie, where a second derivative doesn't exist
   std::string name() const { return operation + " of " + detail; }
 };
 
