@@ -1,0 +1,88 @@
+#include "command_line.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <optional>
+#include <tapegrad/core/threads.hpp>
+
+#include "bad_input.hpp"
+#include "generation.hpp"
+#include "training.hpp"
+
+namespace toy_lm {
+namespace {
+
+void add_train_options(CLI::App& app, TrainOptions& options, std::optional<int>& threads) {
+  app.add_option(
+         "--text", options.text,
+         "UTF-8 files, learnt as they are, one after the other; without it: sentences from the built-in grammar")
+      ->type_name("FILE ...");
+  app.add_option("--out", options.out, "folder for model.safetensors and metrics.csv")->type_name("DIR");
+  app.add_option("--steps", options.steps, "training steps");
+  app.add_option("--batch", options.batch, "windows of text in a step");
+  app.add_option("--context", options.model.context, "characters in a window");
+  app.add_option("--layers", options.model.layers, "transformer blocks");
+  app.add_option("--heads", options.model.heads, "attention heads in a block; must divide the width");
+  app.add_option("--width", options.model.width, "width of the model");
+  app.add_option("--dropout", options.model.dropout, "probability of dropping a value, in training");
+  app.add_option("--lr", options.lr, "highest learning rate");
+  app.add_option("--min-lr", options.min_lr, "learning rate at the end of the cosine");
+  app.add_option("--warmup", options.warmup, "steps of linear warm-up");
+  app.add_option("--weight-decay", options.weight_decay, "AdamW's decay, of matrices only");
+  app.add_option("--beta2", options.beta2, "AdamW's second beta");
+  app.add_option("--clip", options.clip, "largest norm of all gradients together");
+  app.add_option(
+      "--eval-every", options.eval_every,
+      fmt::format("steps between evaluations, each over the same {} windows of the validation part and saving "
+                  "the model; the last one is over the whole part",
+                  kEvaluationWindows));
+  app.add_option("--seed", options.seed, "of the model, the windows and the built-in corpus");
+  app.add_option("--threads", threads, "threads to compute with; by default TAPEGRAD_NUM_THREADS, else all cores");
+}
+
+void add_generate_options(CLI::App& app, GenerateOptions& options) {
+  app.add_option("--from", options.from, "folder that 'train' wrote")->type_name("DIR");
+  app.add_option("--prompt", options.prompt, "text to go on from, in UTF-8; may be empty or longer than the context");
+  app.add_option("--tokens", options.tokens, "characters to add");
+  app.add_option("--temperature", options.sampler.temperature, "below 1 is more cautious; 0 takes the likeliest");
+  app.add_option("--top-k", options.sampler.top_k, "choose among so many of the likeliest; 0: among all");
+  app.add_option("--seed", options.seed, "the same seed writes the same text");
+}
+
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
+std::function<void()> parse_command_line(int argc, char** argv) {
+  CLI::App app{"A character-level language model, trained from scratch with tapegrad", "toy_lm"};
+  app.option_defaults()->always_capture_default();
+  app.require_subcommand(1);
+  TrainOptions train_options;
+  GenerateOptions generate_options;
+  std::optional<int> threads;
+  CLI::App* train_command = app.add_subcommand("train", "Learn a text");
+  add_train_options(*train_command, train_options, threads);
+  CLI::App* generate_command = app.add_subcommand("generate", "Write text with a trained model");
+  add_generate_options(*generate_command, generate_options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    app.exit(help, std::cout, std::cerr);
+    return {};
+  } catch (const CLI::ParseError& error) {
+    throw BadInput(first_line(error.what()) + "; see toy_lm train --help and toy_lm generate --help");
+  }
+  if (generate_command->parsed()) return [generate_options] { generate_text(generate_options); };
+  if (threads && (*threads < 1 || *threads > 1024))
+    throw BadInput(fmt::format("--threads: must be from 1 to 1024; got {}", *threads));
+  return [train_options, threads] {
+    if (threads) tapegrad::set_num_threads(*threads);
+    train(train_options);
+  };
+}
+
+}  // namespace toy_lm

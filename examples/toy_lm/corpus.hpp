@@ -1,0 +1,21 @@
+// What is learnt: the user's files, or the built-in corpus.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "text.hpp"
+
+namespace toy_lm {
+
+struct Corpus {
+  std::string name;
+  Vocabulary vocabulary;
+  Split split;
+  std::optional<double> floor;  // entropy per character, where it is known
+};
+
+/// BadInput for files that can't be used (see text.hpp).
+Corpus load_corpus(const std::vector<std::string>& files, std::uint64_t seed, std::int64_t context);
+
+}  // namespace toy_lm

@@ -1,0 +1,59 @@
+#include "generation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "bad_input.hpp"
+#include "model_file.hpp"
+
+namespace toy_lm {
+namespace {
+
+void check(const GenerateOptions& options) {
+  if (options.tokens < 0) throw BadInput(fmt::format("--tokens: must be at least 0; got {}", options.tokens));
+  if (options.sampler.top_k < 0)
+    throw BadInput(fmt::format("--top-k: must be at least 0; got {}", options.sampler.top_k));
+  const double temperature = options.sampler.temperature;
+  if (!(temperature >= 0) || std::isinf(temperature))
+    throw BadInput(fmt::format("--temperature: must be at least 0; got {}", temperature));
+}
+
+void print(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+void generate(const Gpt& model, const Vocabulary& vocabulary, std::vector<std::int64_t> prompt, std::int64_t count,
+              const SamplerOptions& options, const std::function<void(std::int64_t token)>& on_token) {
+  tg::NoGradGuard no_grad;
+  std::vector<std::int64_t>& tokens = prompt;
+  if (tokens.empty())
+    tokens = vocabulary.contains(U'\n') ? vocabulary.encode(U"\n", "start") : std::vector<std::int64_t>{0};
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t seen = std::min(static_cast<std::int64_t>(tokens.size()), model.config().context);
+    tokens.erase(tokens.begin(), tokens.end() - seen);
+    const tg::Tensor logits = model.forward(tg::from_vector(tokens, {1, seen}));
+    const double uniform = tg::rand({1}, tg::float64).item();
+    tokens.push_back(sample(logits.select(1, seen - 1).to_vector<float>(), options, uniform));
+    on_token(tokens.back());
+  }
+}
+
+void generate_text(const GenerateOptions& options) {
+  check(options);
+  const SavedModel saved = load_model(options.from + "/model.safetensors");
+  const auto prompt = saved.vocabulary.encode(decode_utf8(options.prompt, "--prompt"), "--prompt");
+  tg::manual_seed(options.seed);
+  print(options.prompt);
+  generate(saved.model, saved.vocabulary, prompt, options.tokens, options.sampler,
+           [&](std::int64_t token) { print(saved.vocabulary.decode(token)); });
+  print("\n");
+  if (std::ferror(stdout)) throw std::runtime_error("generate: the output could not be written");
+}
+
+}  // namespace toy_lm

@@ -1,0 +1,21 @@
+// Trains a small language model and writes with it. Exit codes: 0 done, 1 the run failed, 2 bad input.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "bad_input.hpp"
+#include "command_line.hpp"
+
+int main(int argc, char** argv) {
+  try {
+    if (const auto command = toy_lm::parse_command_line(argc, argv)) command();
+    return 0;
+  } catch (const toy_lm::BadInput& error) {
+    fmt::print(stderr, "toy_lm: {}\n", error.what());
+    return 2;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "toy_lm: {}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,46 @@
+#include "model.hpp"
+
+#include <cmath>
+
+namespace toy_lm {
+namespace {
+
+std::vector<nn::TransformerBlock> make_blocks(const GptConfig& config) {
+  std::vector<nn::TransformerBlock> blocks;
+  for (std::int64_t i = 0; i < config.layers; ++i)
+    blocks.emplace_back(config.width, config.heads,
+                        nn::TransformerBlockOptions{.dropout = config.dropout, .bias = false});
+  return blocks;
+}
+
+}  // namespace
+
+Gpt::Gpt(const GptConfig& config)
+    : Module("Gpt"),
+      config_(config),
+      token_(register_module("token", nn::Embedding(config.vocabulary, config.width))),
+      position_(register_module("position", nn::Embedding(config.context, config.width))),
+      dropout_(register_module("dropout", nn::Dropout(config.dropout))),
+      blocks_(register_module("blocks", nn::ModuleList<nn::TransformerBlock>(make_blocks(config)))),
+      norm_(register_module("norm", nn::LayerNorm(config.width, {.bias = false}))) {
+  for (const auto& [name, parameter] : named_parameters())
+    if (parameter.rank() == 2) nn::init::normal_(parameter, 0.0, 0.02);
+  const double residual_std = 0.02 / std::sqrt(2.0 * static_cast<double>(config.layers));
+  for (const nn::TransformerBlock& block : blocks_) {
+    nn::init::normal_(block.attention().out_proj().weight(), 0.0, residual_std);
+    nn::init::normal_(block.linear2().weight(), 0.0, residual_std);
+  }
+}
+
+tg::Tensor Gpt::forward(const tg::Tensor& ids) const {
+  const auto here = scope();
+  tg::Tensor x = dropout_(token_(ids) + position_(tg::arange(ids.size(1))));  // [batch, time, width]
+  for (const nn::TransformerBlock& block : blocks_) x = block(x, {.is_causal = true});
+  return tg::linear(norm_(x), token_.weight());
+}
+
+tg::Tensor Gpt::loss(const tg::Tensor& ids, const tg::Tensor& targets) const {
+  return nn::cross_entropy(forward(ids).reshape({-1, config_.vocabulary}), targets.reshape({-1}));
+}
+
+}  // namespace toy_lm

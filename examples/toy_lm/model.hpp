@@ -1,0 +1,41 @@
+// A character-level GPT (Radford et al., 2019), small: pre-norm blocks, causal attention, head tied to the embedding.
+#pragma once
+#include <tapegrad/tapegrad.hpp>
+
+namespace toy_lm {
+
+namespace tg = tapegrad;
+namespace nn = tapegrad::nn;
+
+struct GptConfig {
+  std::int64_t vocabulary = 0;
+  std::int64_t context = 64;
+  std::int64_t layers = 4;
+  std::int64_t heads = 4;
+  std::int64_t width = 128;
+  double dropout = 0.0;
+};
+
+class Gpt : public nn::Module {
+ public:
+  /// GPT-2's initialisation: every matrix from N(0, 0.02^2), those that write to the residual stream smaller by
+  /// 1/sqrt(2 layers).
+  explicit Gpt(const GptConfig& config);
+
+  /// ids [batch, time], time at most the context -> logits [batch, time, vocabulary].
+  tg::Tensor forward(const tg::Tensor& ids) const;
+  /// The mean cross entropy of predicting targets [batch, time].
+  tg::Tensor loss(const tg::Tensor& ids, const tg::Tensor& targets) const;
+
+  const GptConfig& config() const { return config_; }
+
+ private:
+  GptConfig config_;
+  nn::Embedding token_;
+  nn::Embedding position_;
+  nn::Dropout dropout_;
+  nn::ModuleList<nn::TransformerBlock> blocks_;
+  nn::LayerNorm norm_;
+};
+
+}  // namespace toy_lm

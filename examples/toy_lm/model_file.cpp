@@ -1,0 +1,71 @@
+#include "model_file.hpp"
+
+#include <charconv>
+#include <tapegrad/autograd/serialization.hpp>
+
+#include "bad_input.hpp"
+
+namespace toy_lm {
+namespace {
+
+std::int64_t read_number(const tg::Metadata& metadata, const std::string& key) {
+  const auto found = metadata.find(key);
+  std::int64_t number = 0;
+  if (found != metadata.end()) {
+    const std::string& text = found->second;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || end != text.data() + text.size()) number = 0;
+  }
+  if (number < 1) throw BadInput("its metadata must give '" + key + "' as a number from 1");
+  return number;
+}
+
+/// The file's own tensors must bear out the numbers before a model of that size is made.
+GptConfig read_config(const tg::AnnotatedStateDict& file, std::int64_t vocabulary) {
+  GptConfig config{.vocabulary = vocabulary,
+                   .context = read_number(file.metadata, "context"),
+                   .layers = read_number(file.metadata, "layers"),
+                   .heads = read_number(file.metadata, "heads"),
+                   .width = read_number(file.metadata, "width")};
+  const tg::Tensor* token = file.entries.find("token.weight");
+  const tg::Tensor* position = file.entries.find("position.weight");
+  if (!token || !position || token->shape() != tg::Shape{vocabulary, config.width} ||
+      position->shape() != tg::Shape{config.context, config.width} || config.width % config.heads != 0 ||
+      config.layers > static_cast<std::int64_t>(file.entries.size()))
+    throw BadInput("its tensors don't fit the vocabulary, context, layers, heads and width in its metadata");
+  return config;
+}
+
+SavedModel build(const tg::AnnotatedStateDict& file) {
+  const auto characters = file.metadata.find("vocabulary");
+  if (characters == file.metadata.end()) throw BadInput("its metadata has no vocabulary");
+  SavedModel saved{Gpt(read_config(file, Vocabulary(decode_utf8(characters->second, "vocabulary")).size())),
+                   Vocabulary(decode_utf8(characters->second, "vocabulary"))};
+  saved.model.load_state_dict(file.entries);
+  saved.model.eval();
+  return saved;
+}
+
+}  // namespace
+
+void save_model(const std::string& path, const Gpt& model, const Vocabulary& vocabulary) {
+  const GptConfig& config = model.config();
+  tg::save_safetensors(path, model.state_dict(),
+                       {{"vocabulary", encode_utf8(vocabulary.characters())},
+                        {"context", std::to_string(config.context)},
+                        {"layers", std::to_string(config.layers)},
+                        {"heads", std::to_string(config.heads)},
+                        {"width", std::to_string(config.width)}});
+}
+
+SavedModel load_model(const std::string& path) {
+  try {
+    return build(tg::load_annotated_safetensors(path));
+  } catch (const tg::FileError& error) {
+    throw BadInput(error.what());
+  } catch (const std::runtime_error& error) {
+    throw BadInput("model '" + path + "': " + error.what() + "; train one with 'toy_lm train'");
+  }
+}
+
+}  // namespace toy_lm

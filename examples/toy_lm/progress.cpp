@@ -1,0 +1,41 @@
+#include "progress.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace toy_lm {
+namespace {
+
+std::string duration(double seconds) {
+  const auto whole = static_cast<std::int64_t>(seconds + 0.5);
+  if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
+  return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+}  // namespace
+
+Progress::Progress() : terminal_(::isatty(STDOUT_FILENO) == 1), start_(Clock::now()), next_(start_) {}
+
+void Progress::update(const ProgressState& state) {
+  const auto now = Clock::now();
+  if (now < next_) return;
+  next_ = now + std::chrono::milliseconds(terminal_ ? 100 : 5000);
+  const double elapsed = std::chrono::duration<double>(now - start_).count();
+  const double left = elapsed / static_cast<double>(state.step) * static_cast<double>(state.steps - state.step);
+  const std::string line = fmt::format("step {:>{}}/{}  loss {:.4f}  lr {:.2e}  {:.0f} tokens/s  {} left", state.step,
+                                       fmt::formatted_size("{}", state.steps), state.steps, state.loss, state.lr,
+                                       state.tokens_per_second, duration(left));
+  fmt::print("{}{}{}", terminal_ ? "\r\x1b[K" : "", line, terminal_ ? "" : "\n");
+  line_open_ = terminal_;
+  std::fflush(stdout);
+}
+
+void Progress::print(const std::string& line) {
+  fmt::print("{}{}\n", line_open_ ? "\r\x1b[K" : "", line);
+  line_open_ = false;
+  std::fflush(stdout);
+}
+
+}  // namespace toy_lm

@@ -1,0 +1,86 @@
+#include "train_checks.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "bad_input.hpp"
+
+namespace toy_lm {
+namespace {
+
+void at_least(const char* option, std::int64_t value, std::int64_t smallest) {
+  if (value < smallest) throw BadInput(fmt::format("{}: must be at least {}; got {}", option, smallest, value));
+}
+
+void in_range(const char* option, double value, bool fits, const char* range) {
+  if (!fits || !std::isfinite(value)) throw BadInput(fmt::format("{}: must be {}; got {}", option, range, value));
+}
+
+bool all_finite(const tg::Tensor& x) {
+  return tg::all(tg::isfinite(x)).item() != 0;
+}
+
+}  // namespace
+
+void check(const TrainOptions& options) {
+  at_least("--steps", options.steps, 1);
+  at_least("--batch", options.batch, 1);
+  at_least("--context", options.model.context, 1);
+  at_least("--layers", options.model.layers, 1);
+  at_least("--heads", options.model.heads, 1);
+  at_least("--width", options.model.width, 1);
+  at_least("--warmup", options.warmup, 0);
+  at_least("--eval-every", options.eval_every, 1);
+  if (options.model.width % options.model.heads != 0)
+    throw BadInput(fmt::format("--heads: must divide --width; got {} heads and width {}", options.model.heads,
+                               options.model.width));
+  in_range("--dropout", options.model.dropout, options.model.dropout >= 0 && options.model.dropout < 1, "in [0, 1)");
+  in_range("--lr", options.lr, options.lr > 0, "above 0");
+  in_range("--min-lr", options.min_lr, options.min_lr >= 0 && options.min_lr <= options.lr, "from 0 to --lr");
+  in_range("--weight-decay", options.weight_decay, options.weight_decay >= 0, "at least 0");
+  in_range("--beta2", options.beta2, options.beta2 >= 0 && options.beta2 < 1, "in [0, 1)");
+  in_range("--clip", options.clip, options.clip > 0, "above 0");
+}
+
+void check_folder(const std::string& path) {
+  const std::filesystem::path folder = path;
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!error && !std::filesystem::is_directory(folder)) error = std::make_error_code(std::errc::not_a_directory);
+  if (!error) {
+    const auto probe = folder / ".toy_lm-probe";
+    std::ofstream file(probe);
+    if (!(file << "probe" << std::flush)) error = std::make_error_code(std::errc::permission_denied);
+    file.close();
+    std::error_code ignored;  // what could not be made need not be removed
+    std::filesystem::remove(probe, ignored);
+  }
+  if (error) throw BadInput(fmt::format("--out '{}': must be a folder that can be written; {}", path, error.message()));
+  for (const char* name : {"model.safetensors", "metrics.csv"})
+    if (std::filesystem::is_directory(folder / name))
+      throw BadInput(fmt::format("--out '{}': a folder named {} is in the way", path, name));
+}
+
+std::string describe_not_finite(const Gpt& model, std::int64_t step, const std::string& what, double value,
+                                std::int64_t saved_step) {
+  std::string fault = "no parameter and no gradient is at fault";
+  auto look = [&](const char* kind, auto&& tensor_of) {
+    for (const auto& parameter : model.named_parameters()) {
+      const tg::Tensor tensor = tensor_of(parameter.tensor);
+      if (!tensor.defined() || all_finite(tensor)) continue;
+      fault = fmt::format("the first parameter at fault is {} ({})", parameter.name, kind);
+      return true;
+    }
+    return false;
+  };
+  if (!look("its value is not finite", [](const tg::Tensor& x) { return x.detach(); }))
+    look("its gradient is not finite", [](const tg::Tensor& x) { return x.grad(); });
+  const std::string kept =
+      saved_step > 0 ? fmt::format("the model of step {} stays", saved_step) : "no model was saved";
+  return fmt::format("step {}: the {} is {}; {}; {}; try a smaller --lr", step, what, value, fault, kept);
+}
+
+}  // namespace toy_lm

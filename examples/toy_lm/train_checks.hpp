@@ -1,0 +1,18 @@
+// What can be wrong with a training run, before it and in its midst.
+#pragma once
+#include <string>
+
+#include "training.hpp"
+
+namespace toy_lm {
+
+/// BadInput for an option outside its range.
+void check(const TrainOptions& options);
+/// Makes the folder if it is missing. BadInput if files can't be written there.
+void check_folder(const std::string& path);
+/// "step 7: the loss is nan; ...", with the first parameter whose value, else whose gradient, is not finite, and where
+/// the last good model is.
+std::string describe_not_finite(const Gpt& model, std::int64_t step, const std::string& what, double value,
+                                std::int64_t saved_step);
+
+}  // namespace toy_lm

@@ -1,0 +1,34 @@
+// Training from a text to a model in a folder.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model.hpp"
+
+namespace toy_lm {
+
+struct TrainOptions {
+  std::vector<std::string> text;  // none: the built-in corpus
+  std::string out = "toy_lm-out";
+  std::int64_t steps = 2000;
+  std::int64_t batch = 12;
+  GptConfig model;  // its vocabulary comes from the text
+  double lr = 1e-3;
+  double min_lr = 1e-4;
+  std::int64_t warmup = 100;
+  double weight_decay = 0.1;
+  double beta2 = 0.99;
+  double clip = 1.0;
+  std::int64_t eval_every = 250;
+  std::uint64_t seed = 1337;
+};
+
+/// Windows of the validation part that evaluations on the way look at; the last one looks at all of them.
+inline constexpr std::int64_t kEvaluationWindows = 256;
+
+/// BadInput, before anything is trained or written, if the options, the text or the folder can't be used. Stops with
+/// std::runtime_error if loss or gradient is not finite; the model that the last evaluation saved stays.
+void train(const TrainOptions& options);
+
+}  // namespace toy_lm
