@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -13,15 +14,20 @@
 namespace tapegrad::optim {
 namespace {
 
-/// In place where nobody else sees the memory: two leaves may have been handed the same gradient.
+/// Two leaves may have been handed one gradient: it may be changed in place only if this leaf (and the handle here)
+/// have it.
+bool is_owned_alone(const Tensor& gradient) {
+  const core::Array& array = gradient.array();
+  return gradient.body()->references == 2 && gradient.is_leaf() && array.owns_alone() && array.is_contiguous();
+}
+
 void scale_gradient(const Tensor& parameter, double factor) {
   const Tensor gradient = parameter.grad();
-  const core::Array& array = gradient.array();
-  if (gradient.is_leaf() && array.owns_alone() && array.is_contiguous()) {
+  if (is_owned_alone(gradient)) {
     core::kernels::scale_in_place(gradient.mutable_array(), factor);
     return;
   }
-  core::Array scaled = array.copy();
+  core::Array scaled = gradient.array().copy();
   core::kernels::scale_in_place(scaled, factor);
   parameter.set_grad(Tensor(std::move(scaled)));
 }

@@ -1,0 +1,119 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include <tapegrad/tapegrad.hpp>
+
+namespace tg = tapegrad;
+namespace nn = tapegrad::nn;
+
+TEST(LinearTest, IsXTimesTransposedWeightPlusBias) {
+  nn::Linear layer(3, 2);
+  const tg::Tensor x = tg::randn({4, 5, 3});
+  EXPECT_TRUE(tg::allclose(layer(x), tg::matmul(x, layer.weight().transpose(0, 1)) + layer.bias(), 1e-5, 1e-6));
+  EXPECT_FALSE(nn::Linear(3, 2, {.bias = false}).bias().defined());
+}
+
+TEST(LinearTest, StartsWithinOneOverRootOfInFeatures) {
+  nn::Linear layer(100, 400);
+  EXPECT_LE(layer.weight().abs().max().item(), 0.1);
+  EXPECT_GT(layer.weight().abs().max().item(), 0.099);
+  EXPECT_NEAR(layer.weight().mean().item(), 0.0, 1e-3);
+  EXPECT_LE(layer.bias().abs().max().item(), 0.1);
+}
+
+TEST(LinearTest, NoInputFeaturesLeaveTheBias) {
+  nn::Linear layer(0, 2);
+  EXPECT_TRUE(tg::equal(layer(tg::zeros({3, 0})), tg::zeros({3, 2})));
+}
+
+TEST(EmbeddingTest, PaddingRowGetsNoGradientAndRepeatedRowsAddUp) {
+  nn::Embedding table(4, 2, {.padding_idx = 0});
+  EXPECT_TRUE(tg::equal(table.weight().select(0, 0), tg::zeros({2})));
+  table(tg::tensor({1, 1, 0, 3})).sum().backward();
+  EXPECT_TRUE(tg::equal(table.weight().grad(), tg::tensor({{0., 0.}, {2., 2.}, {0., 0.}, {1., 1.}})));
+  tg::optim::AdamW optimizer(table.parameters(), {.lr = 0.1, .weight_decay = 0.5});
+  optimizer.step();
+  EXPECT_TRUE(tg::equal(table.weight().select(0, 0), tg::zeros({2})));
+}
+
+TEST(EmbeddingTest, NegativePaddingCountsFromTheEnd) {
+  nn::Embedding table(4, 2, {.padding_idx = -1});
+  EXPECT_TRUE(tg::equal(table.weight().select(0, 3), tg::zeros({2})));
+  EXPECT_THROW(nn::Embedding(4, 2, {.padding_idx = 4}), tg::IndexError);
+  EXPECT_THROW(table(tg::tensor({4})), tg::IndexError);
+}
+
+TEST(LayerNormTest, NormalizesTheLastDimensions) {
+  const tg::Tensor x = tg::randn({2, 3, 4});
+  nn::LayerNorm norm({3, 4});
+  const tg::Tensor mean = x.mean({1, 2}, true);
+  const tg::Tensor expected = (x - mean) / tg::sqrt(tg::var(x, {1, 2}, 0, true) + 1e-5);
+  EXPECT_TRUE(tg::allclose(norm(x), expected, 1e-4, 1e-5));
+  EXPECT_EQ(norm.num_parameters(), 24);
+  EXPECT_EQ(nn::LayerNorm(4, {.bias = false}).num_parameters(), 4);
+  EXPECT_EQ(nn::LayerNorm(4, {.elementwise_affine = false}).num_parameters(), 0);
+  EXPECT_THROW(norm(tg::ones({2, 4, 3})), tg::ShapeError);
+}
+
+TEST(LayerNormTest, AConstantRowStaysFinite) {
+  nn::LayerNorm norm(256);
+  tg::Tensor x = tg::full({1, 256}, 1234.0).requires_grad_();
+  const tg::Tensor y = norm(x);
+  EXPECT_LT(y.abs().max().item(), 0.05);
+  y.sum().backward();
+  EXPECT_TRUE(tg::all(tg::isfinite(x.grad())).item());
+}
+
+TEST(DropoutTest, AtItsEnds) {
+  tg::Tensor x = tg::randn({50}).requires_grad_();
+  nn::Dropout(1.0)(x).sum().backward();
+  EXPECT_TRUE(tg::equal(x.grad(), tg::zeros({50})));
+  EXPECT_TRUE(tg::equal(nn::Dropout(1.0)(x), tg::zeros({50})));
+  EXPECT_TRUE(tg::equal(nn::Dropout(0.0)(x), x));
+  nn::Dropout half(0.5);
+  half.eval();
+  EXPECT_TRUE(tg::equal(half(x), x));
+  EXPECT_THROW(nn::Dropout(1.5), tg::ValueError);
+  EXPECT_THROW(nn::Dropout(std::nan("")), tg::ValueError);
+}
+
+TEST(DropoutTest, TheBackwardMaskIsTheForwardOne) {
+  tg::Tensor x = tg::ones({1000}).requires_grad_();
+  const tg::Tensor y = nn::Dropout(0.2)(x);
+  y.sum().backward();
+  EXPECT_TRUE(tg::equal(y, x.grad()));
+  EXPECT_DOUBLE_EQ(y.max().item(), 1.25);
+  EXPECT_NEAR(tg::ne(y, 0).sum().item(), 800, 60);
+}
+
+TEST(ActivationsTest, KnownValues) {
+  const tg::Tensor one = tg::tensor({1.0}, tg::float64);
+  EXPECT_NEAR(nn::GELU()(one).item(), 0.8413447460685429, 1e-12);
+  EXPECT_NEAR(nn::GELU(nn::GeluApproximation::tanh)(one).item(), 0.8411919906082768, 1e-12);
+  EXPECT_NEAR(nn::SiLU()(one).item(), 0.7310585786300049, 1e-12);
+  EXPECT_NEAR(nn::Tanh()(one).item(), std::tanh(1.0), 1e-12);
+  EXPECT_NEAR(nn::Sigmoid()(one).item(), 0.7310585786300049, 1e-12);
+  EXPECT_EQ(nn::ReLU()(-1 * one).item(), 0.0);
+}
+
+TEST(ContainersTest, SequentialAppliesInOrder) {
+  nn::Linear first(2, 3), last(3, 1);
+  nn::Sequential model(first, nn::Tanh(), last);
+  const tg::Tensor x = tg::randn({4, 2});
+  EXPECT_TRUE(tg::equal(model(x), last(tg::tanh(first(x)))));
+  EXPECT_EQ(model.size(), 3u);
+  EXPECT_EQ(model.num_parameters(), 9 + 4);
+}
+
+TEST(InitTest, BoundsAndMoments) {
+  tg::Tensor w = tg::empty({300, 100});
+  const double bound = std::sqrt(6.0 / 400);
+  EXPECT_LE(nn::init::xavier_uniform_(w).abs().max().item(), bound);
+  EXPECT_GT(w.abs().max().item(), 0.99 * bound);
+  EXPECT_NEAR(std::sqrt(tg::var(nn::init::normal_(w, 1.0, 0.02)).item()), 0.02, 5e-4);
+  EXPECT_NEAR(w.mean().item(), 1.0, 1e-3);
+  EXPECT_NEAR(std::sqrt(tg::var(nn::init::kaiming_normal_(w)).item()), std::sqrt(0.02), 3e-3);
+  EXPECT_TRUE(tg::equal(nn::init::ones_(w), tg::ones({300, 100})));
+  EXPECT_THROW(nn::init::xavier_normal_(tg::empty({3})), tg::ShapeError);
+}

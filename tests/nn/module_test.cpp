@@ -1,0 +1,169 @@
+#include <gtest/gtest.h>
+
+#include <fmt/format.h>
+
+#include <tapegrad/tapegrad.hpp>
+
+namespace tg = tapegrad;
+namespace nn = tapegrad::nn;
+
+namespace {
+
+struct Branch : nn::Module {
+  nn::Linear inner = register_module("inner", nn::Linear(2, 3));
+  nn::Dropout drop = register_module("drop", nn::Dropout(0.5));
+  tg::Tensor scale = register_parameter("scale", tg::ones({3}));
+  tg::Tensor steps = register_buffer("steps", tg::zeros({1}));
+  tg::Tensor operator()(const tg::Tensor& x) const {
+    const auto here = scope();
+    return drop(inner(x)) * scale;
+  }
+};
+
+struct Model : nn::Module {
+  Branch left = register_module("left", Branch());
+  nn::ModuleList<nn::Linear> layers = register_module("layers", nn::ModuleList<nn::Linear>({nn::Linear(3, 3)}));
+  nn::Sequential tail = register_module("tail", nn::Sequential(nn::Linear(3, 4), nn::ReLU(), nn::Linear(4, 1)));
+  tg::Tensor operator()(const tg::Tensor& x) {
+    tg::Tensor y = left(x);
+    for (auto& layer : layers) y = layer(y);
+    return tail(y);
+  }
+};
+
+std::vector<std::string> names(const std::vector<tg::NamedTensor>& list) {
+  std::vector<std::string> result;
+  for (const auto& [name, tensor] : list) result.push_back(name);
+  return result;
+}
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const tg::Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool has(const std::string& text, const std::string& word) {
+  return text.find(word) != std::string::npos;
+}
+
+}  // namespace
+
+TEST(ModuleTest, NamesAreDottedAndInOrderOfRegistration) {
+  Model model;
+  const std::vector<std::string> expected = {"left.scale",      "left.inner.weight", "left.inner.bias",
+                                             "layers.0.weight", "layers.0.bias",     "tail.0.weight",
+                                             "tail.0.bias",     "tail.2.weight",     "tail.2.bias"};
+  EXPECT_EQ(names(model.named_parameters()), expected);
+  EXPECT_EQ(model.parameters().size(), expected.size());
+  EXPECT_EQ(model.num_parameters(), 3 + 6 + 3 + 9 + 3 + 12 + 4 + 4 + 1);
+  EXPECT_EQ(names(model.named_buffers()), std::vector<std::string>{"left.steps"});
+}
+
+TEST(ModuleTest, TiedWeightsAreListedOnceAndSavedUnderBothNames) {
+  struct Tied : nn::Module {
+    nn::Linear a = register_module("a", nn::Linear(2, 2));
+    tg::Tensor b = register_parameter("b", a.weight());
+  } tied;
+  EXPECT_EQ(names(tied.named_parameters()), (std::vector<std::string>{"b", "a.bias"}));
+  EXPECT_EQ(tied.num_parameters(), 6);
+  EXPECT_EQ(tied.state_dict().size(), 3u);
+}
+
+TEST(ModuleTest, CopiesShare) {
+  Model model;
+  Model copy = model;
+  copy.eval();
+  EXPECT_FALSE(model.left.drop.is_training());
+  EXPECT_EQ(copy.parameters()[0].body(), model.parameters()[0].body());
+}
+
+TEST(ModuleTest, ModeAndGradientsReachTheWholeTree) {
+  Model model;
+  EXPECT_TRUE(model.is_training() && model.left.drop.is_training());
+  model.eval();
+  EXPECT_FALSE(model.is_training() || model.left.drop.is_training() || model.layers[0].is_training());
+  model(tg::ones({4, 2})).sum().backward();
+  EXPECT_TRUE(model.left.inner.weight().grad().defined());
+  model.zero_grad();
+  for (const tg::Tensor& parameter : model.parameters()) EXPECT_FALSE(parameter.grad().defined());
+}
+
+TEST(ModuleTest, ErrorsCarryThePathOfTheModule) {
+  Model model;
+  EXPECT_TRUE(error_of([&] { model(tg::ones({4, 5})); }).starts_with("left.inner: Linear: expected in_features = 2"));
+  model.layers.append(nn::Linear(7, 7));
+  EXPECT_TRUE(error_of([&] { model(tg::ones({4, 2})); }).starts_with("layers.1: Linear"));
+  EXPECT_TRUE(error_of([&] { model.tail(tg::ones({2})); }).starts_with("tail.0: Linear"));
+  EXPECT_TRUE(error_of([&] { nn::Linear(1, 1)(tg::ones({2})); }).starts_with("Linear"));
+}
+
+TEST(ModuleTest, BadNamesAreRefused) {
+  struct Twice : nn::Module {
+    nn::Linear a = register_module("a", nn::Linear(1, 1));
+    nn::Linear b = register_module("a", nn::Linear(1, 1));
+  };
+  struct Dotted : nn::Module {
+    nn::Linear a = register_module("a.b", nn::Linear(1, 1));
+  };
+  EXPECT_THROW(Twice(), tg::ValueError);
+  EXPECT_THROW(Dotted(), tg::ValueError);
+}
+
+TEST(ModuleTest, StateDictGoesRound) {
+  Model from, to;
+  to.load_state_dict(from.state_dict());
+  for (std::size_t i = 0; i < from.parameters().size(); ++i)
+    EXPECT_TRUE(tg::equal(from.parameters()[i], to.parameters()[i]));
+  EXPECT_NE(from.parameters()[0].body(), to.parameters()[0].body());
+}
+
+TEST(ModuleTest, OneErrorListsEverythingAndNothingIsLoaded) {
+  Model model;
+  tg::StateDict entries = Model().state_dict();
+  EXPECT_TRUE(entries.erase("left.scale"));
+  EXPECT_FALSE(entries.erase("left.scale"));
+  entries.set("tail.0.bias", tg::zeros({9}));
+  entries.set("stranger", tg::zeros({1}));
+  const tg::Tensor before = model.left.inner.weight().clone();
+  const std::string text = error_of([&] { model.load_state_dict(entries); });
+  for (const char* word : {"missing: left.scale", "unexpected: stranger", "tail.0.bias must be [4], got [9]"})
+    EXPECT_TRUE(has(text, word)) << word << " is not in " << text;
+  EXPECT_TRUE(tg::equal(model.left.inner.weight(), before));
+}
+
+TEST(ModuleTest, LoadingLooselyReportsWhatWasLeftOut) {
+  Model model;
+  tg::StateDict entries = Model().state_dict();
+  entries.erase("left.scale");
+  entries.set("stranger", tg::zeros({1}));
+  const nn::LoadReport report = model.load_state_dict(entries, false);
+  EXPECT_EQ(report.missing, std::vector<std::string>{"left.scale"});
+  EXPECT_EQ(report.unexpected, std::vector<std::string>{"stranger"});
+  EXPECT_TRUE(tg::equal(model.left.inner.weight(), entries.at("left.inner.weight")));
+}
+
+TEST(ModuleTest, ConvertsInPlace) {
+  Model model;
+  model.to(tg::float64);
+  EXPECT_EQ(model.left.inner.weight().dtype(), tg::float64);
+  EXPECT_EQ(model.left.steps.dtype(), tg::float64);
+  EXPECT_EQ(model(tg::ones({1, 2}, tg::float64)).dtype(), tg::float64);
+}
+
+TEST(ModuleTest, PrintsItsTree) {
+  EXPECT_EQ(fmt::format("{}", Model()),
+            "Module: 45 parameters\n"
+            "  left: Module: scale [3], steps [1], 12 parameters\n"
+            "    inner: Linear(in_features=2, out_features=3, bias=true): weight [3, 2], bias [3], 9 parameters\n"
+            "    drop: Dropout(p=0.5)\n"
+            "  layers: ModuleList: 12 parameters\n"
+            "    0: Linear(in_features=3, out_features=3, bias=true): weight [3, 3], bias [3], 12 parameters\n"
+            "  tail: Sequential: 21 parameters\n"
+            "    0: Linear(in_features=3, out_features=4, bias=true): weight [4, 3], bias [4], 16 parameters\n"
+            "    1: ReLU\n"
+            "    2: Linear(in_features=4, out_features=1, bias=true): weight [1, 4], bias [1], 5 parameters");
+}

@@ -1,0 +1,174 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+
+#include <tapegrad/tapegrad.hpp>
+
+namespace tg = tapegrad;
+namespace optim = tapegrad::optim;
+
+namespace {
+
+tg::Tensor parameter(double value) {
+  return tg::tensor({value}, tg::float64).requires_grad_();
+}
+
+void step_with(optim::Optimizer& optimizer, const tg::Tensor& p, double gradient) {
+  p.set_grad(tg::full({1}, gradient, tg::float64));
+  optimizer.step();
+}
+
+}  // namespace
+
+TEST(AdamTest, DecayOfAdamAndOfAdamW) {
+  const auto after = [](auto make, double gradient) {
+    tg::Tensor p = parameter(2.0);
+    auto optimizer = make(p);
+    step_with(*optimizer, p, gradient);
+    return p.item();
+  };
+  const auto adam = [](const tg::Tensor& p) {
+    return std::make_unique<optim::Adam>(tg::Tensors{p}, optim::AdamOptions{.lr = 0.1, .weight_decay = 0.1});
+  };
+  const auto adamw = [](const tg::Tensor& p) {
+    return std::make_unique<optim::AdamW>(tg::Tensors{p}, optim::AdamWOptions{.lr = 0.1, .weight_decay = 0.1});
+  };
+  EXPECT_NEAR(after(adamw, 0.5), 1.880000002, 1e-9);
+  EXPECT_NEAR(after(adam, 0.5), 1.900000001, 1e-9);
+  EXPECT_NEAR(after(adamw, 0.0), 1.98, 1e-12);
+}
+
+TEST(AdamTest, RemembersMomentsAndSteps) {
+  tg::Tensor p = parameter(1.0);
+  optim::Adam optimizer({p}, {.lr = 0.1});
+  for (const double gradient : {1.0, 1.0, 1.0, 0.1}) step_with(optimizer, p, gradient);
+  EXPECT_NEAR(p.item(), 0.61486963, 1e-8);
+}
+
+TEST(AdamTest, AmsgradNeverForgetsALargeGradient) {
+  tg::Tensor p = parameter(0.0);
+  optim::Adam optimizer({p}, {.lr = 0.1, .betas = {0.5, 0.5}, .amsgrad = true});
+  double m = 0, v = 0, largest = 0, expected = 0;
+  for (int t = 1; t <= 4; ++t) {
+    const double g = t == 1 ? 10.0 : 0.1;
+    m = 0.5 * m + 0.5 * g;
+    v = 0.5 * v + 0.5 * g * g;
+    largest = std::max(largest, v);
+    expected -= 0.1 * (m / (1 - std::pow(0.5, t))) / (std::sqrt(largest / (1 - std::pow(0.5, t))) + 1e-8);
+    step_with(optimizer, p, g);
+    EXPECT_NEAR(p.item(), expected, 1e-12);
+  }
+}
+
+TEST(AdamTest, VectorsAndTheirEndsAreUpdatedAlike) {
+  for (const tg::Dtype dtype : {tg::float32, tg::float64})
+    for (const std::int64_t size : {1, 7, 16, 37, 40000}) {
+      tg::Tensor p = tg::full({size}, 0.7, dtype).requires_grad_();
+      optim::AdamW optimizer({p}, {.lr = 0.01});
+      for (int t = 0; t < 3; ++t) {
+        p.set_grad(tg::full({size}, 0.3 - t, dtype));
+        optimizer.step();
+      }
+      EXPECT_LT((p.max() - p.min()).item(), 1e-6) << size;
+    }
+}
+
+TEST(SgdTest, MomentumDampeningAndNesterov) {
+  struct Row {
+    optim::SGDOptions options;
+    double after_two;
+  };
+  // p = 1, gradients 0.5 and -0.2, by hand.
+  const Row rows[] = {
+      {{.lr = 0.1}, 1 - 0.05 + 0.02},
+      {{.lr = 0.1, .momentum = 0.9}, 1 - 0.05 - 0.1 * (0.9 * 0.5 - 0.2)},
+      {{.lr = 0.1, .momentum = 0.9, .dampening = 0.5}, 1 - 0.05 - 0.1 * (0.9 * 0.5 - 0.1)},
+      {{.lr = 0.1, .momentum = 0.9, .nesterov = true}, 1 - 0.1 * (0.5 + 0.45) - 0.1 * (-0.2 + 0.9 * (0.9 * 0.5 - 0.2))},
+      {{.lr = 0.1, .maximize = true}, 1 + 0.05 - 0.02},
+      {{.lr = 0.1, .weight_decay = 0.2}, 0.93 + 0.02 - 0.1 * 0.2 * 0.93}};
+  for (const auto& [options, expected] : rows) {
+    tg::Tensor p = parameter(1.0);
+    optim::SGD optimizer({p}, options);
+    step_with(optimizer, p, 0.5);
+    step_with(optimizer, p, -0.2);
+    EXPECT_NEAR(p.item(), expected, 1e-14);
+  }
+}
+
+TEST(OptimizerTest, GradientsAreLeftAloneAndParametersWithoutOneAreSkipped) {
+  tg::Tensor a = parameter(1.0), b = parameter(2.0);
+  optim::AdamW optimizer({a, b}, {.lr = 0.1});
+  step_with(optimizer, a, 3.0);
+  EXPECT_EQ(a.grad().item(), 3.0);
+  EXPECT_NE(a.item(), 1.0);
+  EXPECT_EQ(b.item(), 2.0);
+  EXPECT_TRUE(a.is_leaf() && a.requires_grad());
+  optimizer.zero_grad();
+  EXPECT_FALSE(a.grad().defined());
+}
+
+TEST(OptimizerTest, GroupsOverrideDefaults) {
+  tg::Tensor a = parameter(1.0), b = parameter(1.0);
+  optim::SGD optimizer({{.parameters = {a}}, {.parameters = {b}, .lr = 0.5, .weight_decay = 1.0}}, {.lr = 0.1});
+  EXPECT_EQ(optimizer.lr(), 0.1);
+  EXPECT_EQ(optimizer.lr(1), 0.5);
+  a.set_grad(tg::ones({1}, tg::float64));
+  b.set_grad(tg::ones({1}, tg::float64));
+  optimizer.step();
+  EXPECT_NEAR(a.item(), 0.9, 1e-15);
+  EXPECT_NEAR(b.item(), 0.0, 1e-15);
+  optimizer.set_lr(0.2);
+  EXPECT_EQ(optimizer.lr(1), 0.2);
+}
+
+TEST(OptimizerTest, ParametersOfAnyStrides) {
+  tg::Tensor p = tg::tensor({{1., 2., 3.}, {4., 5., 6.}}).transpose(0, 1).detach().requires_grad_();
+  optim::SGD optimizer({p}, {.lr = 1.0});
+  p.set_grad(tg::tensor({{1., 0.}, {0., 0.}, {0., 2.}}));
+  optimizer.step();
+  EXPECT_TRUE(tg::equal(p, tg::tensor({{0., 4.}, {2., 5.}, {3., 4.}})));
+}
+
+TEST(OptimizerTest, AValueThatBackwardNeedsMustNotBeStepped) {
+  tg::Tensor p = parameter(2.0);
+  optim::SGD optimizer({p}, {.lr = 0.1});
+  const tg::Tensor loss = (p * p).sum();
+  step_with(optimizer, p, 1.0);
+  EXPECT_THROW(loss.backward(), tg::GradError);
+}
+
+TEST(OptimizerTest, Mistakes) {
+  tg::Tensor p = parameter(1.0);
+  EXPECT_THROW(optim::SGD(tg::Tensors{}), tg::ValueError);
+  EXPECT_THROW(optim::AdamW(tg::Tensors{p, p}), tg::ValueError);
+  EXPECT_THROW(optim::SGD(tg::Tensors{p * 2}), tg::GradError);
+  EXPECT_THROW(optim::SGD(tg::Tensors{tg::tensor({1})}), tg::DtypeError);
+  EXPECT_THROW(optim::SGD({p}, {.lr = -1}), tg::ValueError);
+  EXPECT_THROW(optim::SGD({p}, {.lr = std::nan("")}), tg::ValueError);
+  EXPECT_THROW(optim::SGD({p}, {.momentum = -1}), tg::ValueError);
+  EXPECT_THROW(optim::SGD({p}, {.weight_decay = -1}), tg::ValueError);
+  EXPECT_THROW(optim::SGD({p}, {.nesterov = true}), tg::ValueError);
+  EXPECT_THROW(optim::SGD({p}, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}), tg::ValueError);
+  EXPECT_THROW(optim::Adam({p}, {.betas = {1.0, 0.9}}), tg::ValueError);
+  EXPECT_THROW(optim::AdamW({p}, {.eps = -1}), tg::ValueError);
+}
+
+TEST(OptimizerTest, TheSameBitsOnAnyNumberOfThreads) {
+  const auto run = [](int threads) {
+    tg::set_num_threads(threads);
+    tg::manual_seed(6);
+    tg::Tensor p = tg::randn({200, 300}).requires_grad_();
+    optim::AdamW optimizer({p}, {.lr = 0.01});
+    for (int t = 0; t < 3; ++t) {
+      p.set_grad(tg::randn({200, 300}));
+      optim::clip_grad_norm({p}, 1.0);
+      optimizer.step();
+    }
+    return p.detach();
+  };
+  const int before = tg::num_threads();
+  const tg::Tensor one = run(1), three = run(3);
+  tg::set_num_threads(before);
+  EXPECT_TRUE(tg::equal(one, three));
+}
