@@ -1,0 +1,22 @@
+// Layer normalisation over rows. Private to the library.
+#pragma once
+#include <tapegrad/core/array.hpp>
+
+namespace tapegrad::core::kernels {
+
+struct LayerNorm {
+  Array y;      // like x
+  Array stats;  // [rows, 2]: the mean of each row, and 1 / sqrt(variance + eps)
+};
+/// x is any number of rows of `width` elements; `weight` and `bias`, of `width` elements, may be undefined.
+LayerNorm layer_norm(const Array& x, const Array& weight, const Array& bias, std::int64_t width, double eps);
+
+struct LayerNormGradients {
+  Array x;
+  Array weight, bias;  // [width]; undefined unless asked for
+};
+/// One pass over g and x. `with_weight`: the gradients of weight and bias are wanted too.
+LayerNormGradients layer_norm_backward(const Array& g, const Array& x, const Array& weight, const Array& stats,
+                                       std::int64_t width, bool with_weight);
+
+}  // namespace tapegrad::core::kernels
