@@ -48,10 +48,11 @@ extern template Tensor from_vector(const std::vector<bool>&, const Shape&, std::
 
 /// What `tensor` keeps a literal of type T as.
 template <class T>
-using Stored = std::conditional_t<std::is_same_v<T, bool>, bool,
-                                  std::conditional_t<std::is_integral_v<T>, std::int64_t, double>>;
+using Stored =
+    std::conditional_t<std::is_same_v<T, bool>, bool, std::conditional_t<std::is_integral_v<T>, std::int64_t, double>>;
 
-/// tensor({1.0, 2.0}): rank 1. Floating literals make float32, integers int64, booleans boolean, unless `dtype` says else.
+/// tensor({1.0, 2.0}): rank 1. Floating literals make float32, integers int64, booleans boolean, unless `dtype` says
+/// else.
 template <class T>
 Tensor tensor(std::initializer_list<T> values, std::optional<Dtype> dtype = {}) {
   return from_vector(std::vector<Stored<T>>(values.begin(), values.end()), {static_cast<std::int64_t>(values.size())},

@@ -32,7 +32,7 @@ std::string_view name_of(Fault fault);
 struct GradcheckRow {
   int input = 0;
   std::string input_name;
-  std::string element;         // "[0, 2]"
+  std::string element;  // "[0, 2]"
   int output = 0;
   std::string output_element;  // "[1]", or "direction 3"
   double analytic = 0;
@@ -52,8 +52,8 @@ class [[nodiscard]] GradcheckReport {
 
   Fault fault = Fault::none;
   std::string function = "function";
-  std::string message;   // the fault in words, when rows can't say it
-  std::string hint;      // a simple pattern that fits: a factor, a transposition, a missing sum
+  std::string message;  // the fault in words, when rows can't say it
+  std::string hint;     // a simple pattern that fits: a factor, a transposition, a missing sum
   std::int64_t compared = 0;
   std::int64_t failed = 0;
   std::vector<GradcheckRow> rows;     // the worst first

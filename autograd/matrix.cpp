@@ -20,7 +20,8 @@ void check_operands(const Tensor& a, const Tensor& b) {
   const std::int64_t inner = b.size(b.rank() == 1 ? 0 : -2);
   if (a.size(-1) != inner)
     throw ShapeError("matmul: inner dimensions must be equal; got shapes " + got + ", that is " +
-                     std::to_string(a.size(-1)) + " and " + std::to_string(inner) + "; transpose or reshape one of them");
+                     std::to_string(a.size(-1)) + " and " + std::to_string(inner) +
+                     "; transpose or reshape one of them");
 }
 
 /// The product of matrices or batches of matrices. d/da = g b^T, d/db = a^T g, summed over what was broadcast.
@@ -29,7 +30,8 @@ Tensor product(const Tensor& a, const Tensor& b) {
     Tensor to_a, to_b;
     if (autograd::needs_gradient(0)) to_a = sum_to(product(g, b.transpose(-2, -1)), a.shape());
     if (autograd::needs_gradient(1)) {
-      if (b.rank() == 2 && a.rank() > 2)  // one matrix for the whole batch: the sum over the batch is inside the product
+      if (b.rank() == 2 &&
+          a.rank() > 2)  // one matrix for the whole batch: the sum over the batch is inside the product
         to_b = product(a.reshape({-1, a.size(-1)}).transpose(0, 1), g.reshape({-1, g.size(-1)}));
       else
         to_b = sum_to(product(a.transpose(-2, -1), g), b.shape());
@@ -49,6 +51,8 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   return result;
 }
 
-Tensor Tensor::matmul(const Tensor& other) const { return tapegrad::matmul(*this, other); }
+Tensor Tensor::matmul(const Tensor& other) const {
+  return tapegrad::matmul(*this, other);
+}
 
 }  // namespace tapegrad

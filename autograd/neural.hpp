@@ -14,7 +14,8 @@ Tensor softmax(const Tensor& x, std::int64_t axis);
 Tensor log_softmax(const Tensor& x, std::int64_t axis);
 /// Layer normalisation (Ba et al., 2016) over the last `normalized_rank` dimensions: (x - mean) / sqrt(var + eps) with
 /// the biased variance, times `weight`, plus `bias` (both of the shape of those dimensions, and either undefined).
-Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps = 1e-5, int normalized_rank = 1);
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps = 1e-5,
+                  int normalized_rank = 1);
 /// Zeroes elements with probability p and multiplies the others by 1 / (1 - p); x itself if not `training` or p is 0.
 Tensor dropout(const Tensor& x, double p, bool training = true);
 /// Rows of `weight` [rows, width] at `indices` (int64, any shape): indices.shape + [width]. Repeated rows add up in the
@@ -22,8 +23,8 @@ Tensor dropout(const Tensor& x, double p, bool training = true);
 Tensor embedding(const Tensor& weight, const Tensor& indices, std::optional<std::int64_t> padding_index = {});
 /// x weight^T + bias over the last dimension: x [..., in], weight [out, in], bias [out] or undefined.
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias = {});
-/// -log softmax(logits)[target], for each row of logits [rows, classes] and target [rows] (int64); 0 where the target is
-/// `ignore_index`. IndexError names row, value and number of classes.
+/// -log softmax(logits)[target], for each row of logits [rows, classes] and target [rows] (int64); 0 where the target
+/// is `ignore_index`. IndexError names row, value and number of classes.
 Tensor cross_entropy_rows(const Tensor& logits, const Tensor& targets, std::int64_t ignore_index = -100);
 
 }  // namespace tapegrad

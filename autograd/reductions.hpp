@@ -11,7 +11,8 @@ Tensor mean(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 /// Sums x over what was broadcast, down to `shape`; the inverse of expand. Its gradient is expand.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
-/// The largest along one axis; the gradient goes to the first of equal ones. NaN wins. ShapeError if there is no element.
+/// The largest along one axis; the gradient goes to the first of equal ones. NaN wins. ShapeError if there is no
+/// element.
 Tensor max(const Tensor& x, std::int64_t axis, bool keepdim = false);
 Tensor min(const Tensor& x, std::int64_t axis, bool keepdim = false);
 /// The largest of all; equal ones share the gradient equally.

@@ -15,7 +15,7 @@ class Scalar {
   Scalar(T value)
       : real_(static_cast<double>(value)),
         integer_(static_cast<std::int64_t>(value)),
-        kind_(std::is_same_v<T, bool>  ? boolean
+        kind_(std::is_same_v<T, bool> ? boolean
               : std::is_integral_v<T> ? int64
                                       : float32) {}
   double real() const { return real_; }

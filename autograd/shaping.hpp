@@ -18,7 +18,8 @@ Tensor squeeze(const Tensor& x, std::int64_t axis);
 Tensor unsqueeze(const Tensor& x, std::int64_t axis);
 /// View: dimensions of size 1 repeated up to `shape`, and new ones in front; -1 keeps a size.
 Tensor expand(const Tensor& x, const Shape& shape);
-/// View: elements start, start + step, ... below stop along `axis`, Python's rule for negative and large bounds; step > 0.
+/// View: elements start, start + step, ... below stop along `axis`, Python's rule for negative and large bounds; step >
+/// 0.
 Tensor slice(const Tensor& x, std::int64_t axis, std::int64_t start, std::int64_t stop, std::int64_t step = 1);
 /// View: the elements at `index` of `axis`, which goes away. IndexError outside [-size, size).
 Tensor select(const Tensor& x, std::int64_t axis, std::int64_t index);

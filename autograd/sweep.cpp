@@ -5,8 +5,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/creation.hpp>
+#include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/grad.hpp>
 #include <tapegrad/autograd/reductions.hpp>
 #include <tapegrad/autograd/sweep.hpp>
@@ -21,12 +21,12 @@ namespace {
 using EntrySet = std::unordered_set<const Entry*>;
 
 thread_local const Entry* running = nullptr;
-thread_local const EntrySet* wanted_entries = nullptr;           // in a sweep for certain inputs: the entries on their paths,
+thread_local const EntrySet* wanted_entries = nullptr;  // in a sweep for certain inputs: the entries on their paths,
 thread_local const std::unordered_set<const TensorBody*>* wanted_leaves = nullptr;  // and those inputs that are leaves
 
 bool is_wanted(const Edge& edge) {
-  if (edge.entry) return !wanted_entries || wanted_entries->count(edge.entry.get());
-  return edge.leaf && (!wanted_leaves || wanted_leaves->count(edge.leaf.get()));
+  if (edge.entry()) return !wanted_entries || wanted_entries->count(edge.entry());
+  return edge.leaf() && (!wanted_leaves || wanted_leaves->count(edge.leaf()));
 }
 
 /// Sets the thread's sweep state, and puts the former one back: a closure may itself call backward.
@@ -52,7 +52,9 @@ class GradMode {
   bool before_;
 };
 
-bool lower_number(const core::Shared<Entry>& a, const core::Shared<Entry>& b) { return a->number() < b->number(); }
+bool lower_number(const core::Shared<Entry>& a, const core::Shared<Entry>& b) {
+  return a->number() < b->number();
+}
 
 /// `first` + `second`; in the memory of `first` if nobody else can see it.
 Tensor accumulate(Tensor first, const Tensor& second) {
@@ -63,9 +65,12 @@ Tensor accumulate(Tensor first, const Tensor& second) {
   return first;
 }
 
-std::string rule(const Entry& entry, int i) { return std::string(entry.name()) + ": its gradient for input " + std::to_string(i); }
+std::string rule(const Entry& entry, int i) {
+  return std::string(entry.name()) + ": its gradient for input " + std::to_string(i);
+}
 
-/// The gradient of input `i` as the input's shape wants it; GradError in the name of the operation if it can't be right.
+/// The gradient of input `i` as the input's shape wants it; GradError in the name of the operation if it can't be
+/// right.
 Tensor fitted(const Entry& entry, int i, Tensor gradient) {
   const Edge& edge = entry.edge(i);
   if (gradient.dtype() != edge.dtype())
@@ -89,10 +94,7 @@ class Sweep {
 
   void start(const Tensor& output, Tensor gradient) {
     TensorBody& body = *output.body();
-    if (body.entry)
-      arrive(body.entry, std::move(gradient));
-    else
-      arrive(core::Shared<TensorBody>::share(&body), std::move(gradient));
+    body.entry ? arrive(body.entry.get(), std::move(gradient)) : arrive(&body, std::move(gradient));
   }
 
   /// `captured`: intermediate results whose gradient is asked for.
@@ -120,9 +122,10 @@ class Sweep {
 
   void pass_on(Entry& entry, Tensor gradient) {
     if (entry.consumed())
-      throw GradError(std::string(entry.name()) +
-                      ": this part of the graph was already swept and freed; compute the forward pass again, or keep the "
-                      "graph with backward({.retain_graph = true})");
+      throw GradError(
+          std::string(entry.name()) +
+          ": this part of the graph was already swept and freed; compute the forward pass again, or keep the "
+          "graph with backward({.retain_graph = true})");
     Tensors gradients;
     {
       Restore inside(running, static_cast<const Entry*>(&entry));
@@ -137,24 +140,24 @@ class Sweep {
       const Edge& edge = entry.edge(i);
       if (!gradients[i].defined() || !is_wanted(edge)) continue;
       Tensor fit = fitted(entry, i, std::move(gradients[i]));
-      edge.entry ? arrive(edge.entry, std::move(fit)) : arrive(edge.leaf, std::move(fit));
+      edge.entry() ? arrive(edge.entry(), std::move(fit)) : arrive(edge.leaf(), std::move(fit));
     }
     if (!retain_) entry.consume();
   }
 
-  void arrive(const core::Shared<Entry>& entry, Tensor gradient) {
+  void arrive(Entry* entry, Tensor gradient) {
     if (entry->pending.defined()) {
       entry->pending = accumulate(std::exchange(entry->pending, {}), gradient);
       return;
     }
     entry->pending = std::move(gradient);
-    heap_.push_back(entry);
+    heap_.push_back(core::Shared<Entry>::share(entry));
     std::push_heap(heap_.begin(), heap_.end(), lower_number);
   }
-  void arrive(const core::Shared<TensorBody>& leaf, Tensor gradient) {
-    auto [place, fresh] = index_.try_emplace(leaf.get(), leaves_.size());
+  void arrive(TensorBody* leaf, Tensor gradient) {
+    auto [place, fresh] = index_.try_emplace(leaf, leaves_.size());
     if (fresh)
-      leaves_.emplace_back(leaf, std::move(gradient));
+      leaves_.emplace_back(core::Shared<TensorBody>::share(leaf), std::move(gradient));
     else
       leaves_[place->second].second = accumulate(std::exchange(leaves_[place->second].second, {}), gradient);
   }
@@ -168,9 +171,10 @@ class Sweep {
 
 void check_on_tape(const char* operation, const Tensor& output) {
   if (!output.requires_grad())
-    throw GradError(std::string(operation) +
-                    ": expected a tensor on the tape; got one that depends on no tensor with requires_grad (or was made "
-                    "under NoGradGuard, or detached)");
+    throw GradError(
+        std::string(operation) +
+        ": expected a tensor on the tape; got one that depends on no tensor with requires_grad (or was made "
+        "under NoGradGuard, or detached)");
 }
 
 void check_gradient(const char* operation, const Tensor& output, const Tensor& gradient) {
@@ -184,28 +188,30 @@ void check_gradient(const char* operation, const Tensor& output, const Tensor& g
 
 Tensor seed_gradient(const char* operation, const Tensor& output) {
   if (output.numel() != 1)
-    throw ShapeError(std::string(operation) + ": without a given gradient the output must be a scalar (one element); got shape " +
+    throw ShapeError(std::string(operation) +
+                     ": without a given gradient the output must be a scalar (one element); got shape " +
                      output.shape().to_string() + "; reduce it with sum() or mean(), or hand over its gradient");
   return ones_like(output.detach());
 }
 
 /// The entries reachable from `outputs` from which a wanted input can be reached.
-EntrySet on_paths(const Tensors& outputs, const EntrySet& targets, const std::unordered_set<const TensorBody*>& leaves) {
+EntrySet on_paths(const Tensors& outputs, const EntrySet& targets,
+                  const std::unordered_set<const TensorBody*>& leaves) {
   std::vector<const Entry*> reachable;
   EntrySet seen;
-  const auto visit = [&](const core::Shared<Entry>& entry) {
-    if (entry && seen.insert(entry.get()).second) reachable.push_back(entry.get());
+  const auto visit = [&](const Entry* entry) {
+    if (entry && seen.insert(entry).second) reachable.push_back(entry);
   };
-  for (const Tensor& output : outputs) visit(output.body()->entry);
+  for (const Tensor& output : outputs) visit(output.body()->entry.get());
   for (std::size_t i = 0; i < reachable.size(); ++i)
-    for (int k = 0; k < reachable[i]->inputs(); ++k) visit(reachable[i]->edge(k).entry);
+    for (int k = 0; k < reachable[i]->inputs(); ++k) visit(reachable[i]->edge(k).entry());
   std::sort(reachable.begin(), reachable.end(), [](auto* a, auto* b) { return a->number() < b->number(); });
   EntrySet result;
   for (const Entry* entry : reachable) {
     bool leads = targets.count(entry) > 0;
     for (int k = 0; k < entry->inputs() && !leads; ++k) {
       const Edge& edge = entry->edge(k);
-      leads = edge.entry ? result.count(edge.entry.get()) > 0 : edge.leaf && leaves.count(edge.leaf.get());
+      leads = edge.entry() ? result.count(edge.entry()) > 0 : edge.leaf() && leaves.count(edge.leaf());
     }
     if (leads) result.insert(entry);
   }
@@ -214,9 +220,13 @@ EntrySet on_paths(const Tensors& outputs, const EntrySet& targets, const std::un
 
 }  // namespace
 
-const Entry* running_entry() { return running; }
+const Entry* running_entry() {
+  return running;
+}
 
-bool needs_gradient(int i) { return !running || i >= running->inputs() || is_wanted(running->edge(i)); }
+bool needs_gradient(int i) {
+  return !running || i >= running->inputs() || is_wanted(running->edge(i));
+}
 
 namespace {
 
@@ -270,8 +280,9 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& o
     const Entry* entry = input.body()->entry.get();
     result.push_back(entry ? captured[entry] : arrived[input.body()]);
     if (!result.back().defined() && !options.allow_unused)
-      throw GradError("grad: input " + std::to_string(result.size() - 1) + " of shape " + input.shape().to_string() +
-                      " is not reached from the outputs; pass {.allow_unused = true} for an undefined gradient instead");
+      throw GradError(
+          "grad: input " + std::to_string(result.size() - 1) + " of shape " + input.shape().to_string() +
+          " is not reached from the outputs; pass {.allow_unused = true} for an undefined gradient instead");
   }
   return result;
 }

@@ -7,26 +7,66 @@
 
 namespace tapegrad {
 
-NoGradGuard::NoGradGuard() : before_(autograd::grad_enabled()) { autograd::set_grad_enabled(false); }
-NoGradGuard::~NoGradGuard() { autograd::set_grad_enabled(before_); }
+NoGradGuard::NoGradGuard() : before_(autograd::grad_enabled()) {
+  autograd::set_grad_enabled(false);
+}
+NoGradGuard::~NoGradGuard() {
+  autograd::set_grad_enabled(before_);
+}
 
 namespace autograd {
 namespace {
 
 thread_local bool enabled = true;
 std::atomic<std::uint64_t> next_number{1};
-std::atomic<std::int64_t> live_entries{0};
+std::atomic<std::uint64_t> ended_entries{0};
 
 }  // namespace
 
-bool grad_enabled() { return enabled; }
-void set_grad_enabled(bool value) { enabled = value; }
+bool grad_enabled() {
+  return enabled;
+}
+void set_grad_enabled(bool value) {
+  enabled = value;
+}
 
-const Shape& Edge::shape() const { return entry ? entry->shape() : leaf->array.shape(); }
-Dtype Edge::dtype() const { return entry ? entry->dtype() : leaf->array.dtype(); }
+Edge::Edge(const TensorBody& input) {
+  const core::Storage& storage = *input.array.storage();
+  birth_ = storage.birth();
+  version_ = storage.version();
+  if (input.entry) {
+    kind_ = Kind::entry;
+    target_ = input.entry.get();
+    input.entry->retain();
+  } else if (input.requires_grad) {
+    kind_ = Kind::leaf;
+    target_ = const_cast<TensorBody*>(&input);
+    leaf()->retain();
+  }
+}
 
-Entry::Entry(const char* name, const Tensor& value, const Tensor* inputs, int count)
-    : inputs_(count),
+Edge& Edge::operator=(Edge&& other) noexcept {
+  std::swap(target_, other.target_);
+  std::swap(birth_, other.birth_);
+  std::swap(version_, other.version_);
+  std::swap(kind_, other.kind_);
+  return *this;
+}
+
+Edge::~Edge() {
+  if (kind_ == Kind::entry) entry()->release();
+  if (kind_ == Kind::leaf) leaf()->release();
+}
+
+const Shape& Edge::shape() const {
+  return kind_ == Kind::entry ? entry()->shape() : leaf()->array.shape();
+}
+Dtype Edge::dtype() const {
+  return kind_ == Kind::entry ? entry()->dtype() : leaf()->array.dtype();
+}
+
+Entry::Entry(const char* name, const Tensor& value, const Inputs& inputs)
+    : inputs_(inputs.count()),
       name_(name),
       number_(next_number.fetch_add(1, std::memory_order_relaxed)),
       dtype_(value.dtype()),
@@ -37,23 +77,13 @@ Entry::Entry(const char* name, const Tensor& value, const Tensor* inputs, int co
   const core::Storage& storage = *value.body()->array.storage();
   birth_ = storage.birth();
   version_ = storage.version();
-  if (count > kInlineEdges) edges_ = new Edge[static_cast<std::size_t>(count)];
-  for (int i = 0; i < count; ++i) {
-    const TensorBody& body = *inputs[i].body();
-    Edge& edge = edges_[i];
-    edge.birth = body.array.storage()->birth();
-    edge.version = body.array.storage()->version();
-    if (body.entry)
-      edge.entry = body.entry;
-    else if (body.requires_grad)
-      edge.leaf = core::Shared<TensorBody>::share(inputs[i].body());
-  }
-  live_entries.fetch_add(1, std::memory_order_relaxed);
+  if (inputs_ > kInlineEdges) edges_ = new Edge[static_cast<std::size_t>(inputs_)];
+  for (int i = 0; i < inputs_; ++i) edges_[i] = Edge(*inputs[i].body());
 }
 
 Entry::~Entry() {
   if (edges_ != inline_edges_) delete[] edges_;
-  live_entries.fetch_sub(1, std::memory_order_relaxed);
+  ended_entries.fetch_add(1, std::memory_order_relaxed);
 }
 
 void Entry::release() noexcept {
@@ -86,24 +116,22 @@ Tensor Entry::result(const core::Array& array) {
 
 void Entry::check_unchanged(const core::Array& array) const {
   const core::Storage& storage = *array.storage();
-  const auto changed = [&](std::uint64_t birth, std::uint32_t version) {
-    return birth == storage.birth() && version != storage.version();
-  };
   for (int i = 0; i < inputs_; ++i)
-    if (changed(edges_[i].birth, edges_[i].version))
-      throw GradError(std::string(name_) + ": input " + std::to_string(i) + " of shape " + array.shape().to_string() +
-                      " is needed for the gradient, but its value was changed in place after the operation was recorded; "
-                      "change a clone() instead, or call backward() before the change");
-  if (changed(birth_, version_))
+    if (edges_[i].is_changed(storage))
+      throw GradError(
+          std::string(name_) + ": input " + std::to_string(i) + " of shape " + array.shape().to_string() +
+          " is needed for the gradient, but its value was changed in place after the operation was recorded; "
+          "change a clone() instead, or call backward() before the change");
+  if (birth_ == storage.birth() && version_ != storage.version())
     throw GradError(std::string(name_) + ": its result of shape " + array.shape().to_string() +
                     " is needed for the gradient, but was changed in place after the operation was recorded; change a "
                     "clone() instead, or call backward() before the change");
 }
 
-bool is_recording(std::initializer_list<Tensor> inputs) {
+bool is_recording(std::initializer_list<TensorRef> inputs) {
   if (!enabled) return false;
-  for (const Tensor& input : inputs)
-    if (input.defined() && input.requires_grad()) return true;
+  for (const TensorRef& input : inputs)
+    if (input.tensor->defined() && input.tensor->requires_grad()) return true;
   return false;
 }
 bool is_recording(const Tensors& inputs) {
@@ -121,6 +149,9 @@ const core::Array& Tensor::array() const {
   return body_->array;
 }
 
-std::int64_t memory::live_entries() { return autograd::live_entries.load(); }
+std::int64_t memory::live_entries() {
+  const std::uint64_t ended = autograd::ended_entries.load();  // first, so that the difference is never negative
+  return static_cast<std::int64_t>(autograd::next_number.load() - 1 - ended);
+}
 
 }  // namespace tapegrad

@@ -1,4 +1,5 @@
-// The tape: entries numbered in the order of their creation, which is a topological order; and `record`, which appends one.
+// The tape: entries numbered in the order of their creation, which is a topological order; and `record`, which appends
+// one.
 #pragma once
 #include <atomic>
 #include <initializer_list>
@@ -47,15 +48,52 @@ struct TensorBody {
   core::Shared<Entry> entry;
 };
 
+/// A tensor as an argument of `record`: no handle is copied.
+struct TensorRef {
+  TensorRef(const Tensor& tensor) : tensor(&tensor) {}
+  const Tensor* tensor;
+};
+/// The inputs of an operation, wherever they stand.
+class Inputs {
+ public:
+  Inputs(const TensorRef* inputs, std::size_t count) : refs_(inputs), count_(static_cast<int>(count)) {}
+  Inputs(const Tensor* inputs, std::size_t count) : tensors_(inputs), count_(static_cast<int>(count)) {}
+  Inputs(const Tensors& inputs) : Inputs(inputs.data(), inputs.size()) {}
+  int count() const { return count_; }
+  const Tensor& operator[](int i) const { return refs_ ? *refs_[i].tensor : tensors_[i]; }
+
+ private:
+  const TensorRef* refs_ = nullptr;
+  const Tensor* tensors_ = nullptr;
+  int count_;
+};
+
 /// One input of an entry: where its gradient goes, and which value it was.
-struct Edge {
-  core::Shared<Entry> entry;       // the input is a recorded result, or
-  core::Shared<TensorBody> leaf;   // a leaf that wants a gradient, or neither
-  std::uint64_t birth = 0;         // the storage that was read, and its version then
-  std::uint32_t version = 0;
-  bool wanted() const { return entry || leaf; }
+class Edge {
+ public:
+  Edge() = default;
+  explicit Edge(const TensorBody& input);
+  Edge(Edge&& other) noexcept { *this = std::move(other); }
+  Edge& operator=(Edge&& other) noexcept;
+  ~Edge();
+
+  /// The input is a recorded result, or
+  Entry* entry() const { return kind_ == Kind::entry ? static_cast<Entry*>(target_) : nullptr; }
+  /// a leaf that wants a gradient, or neither.
+  TensorBody* leaf() const { return kind_ == Kind::leaf ? static_cast<TensorBody*>(target_) : nullptr; }
   const Shape& shape() const;
   Dtype dtype() const;
+  /// `storage` is the one that was read, and was written since.
+  bool is_changed(const core::Storage& storage) const {
+    return birth_ == storage.birth() && version_ != storage.version();
+  }
+
+ private:
+  enum class Kind : std::uint8_t { none, entry, leaf };
+  void* target_ = nullptr;
+  std::uint64_t birth_ = 0;
+  std::uint32_t version_ = 0;
+  Kind kind_ = Kind::none;
 };
 
 /// One recorded operation. It owns the entries before it and its closure; never its own result.
@@ -75,7 +113,8 @@ class Entry {
   virtual Tensors run(const Tensor& gradient) = 0;
   /// Lets go of the closure and all that it saved.
   virtual void consume() noexcept = 0;
-  /// Throws GradError if `array` is an input (or the result) of this entry whose value was changed since it was recorded.
+  /// Throws GradError if `array` is an input (or the result) of this entry whose value was changed since it was
+  /// recorded.
   void check_unchanged(const core::Array& array) const;
 
   void retain() { references_.fetch_add(1, std::memory_order_relaxed); }
@@ -88,7 +127,7 @@ class Entry {
   Tensor pending;
 
  protected:
-  Entry(const char* name, const Tensor& value, const Tensor* inputs, int count);
+  Entry(const char* name, const Tensor& value, const Inputs& inputs);
   virtual ~Entry();
   virtual std::size_t bytes() const = 0;
   /// The result, as a tensor at this place of the tape.
@@ -115,8 +154,8 @@ class EntryOf final : public Entry {
  public:
   static constexpr bool kTakesResult = std::is_invocable_v<Backward&, const Tensor&, const Tensor&>;
 
-  EntryOf(const char* name, const Tensor& value, const Tensor* inputs, int count, Backward&& backward)
-      : Entry(name, value, inputs, count), backward_(std::move(backward)) {
+  EntryOf(const char* name, const Tensor& value, const Inputs& inputs, Backward&& backward)
+      : Entry(name, value, inputs), backward_(std::move(backward)) {
     if constexpr (kTakesResult) saved_result_ = value.array();
   }
   Tensors run(const Tensor& gradient) override {
@@ -142,7 +181,7 @@ class EntryOf final : public Entry {
 };
 
 /// True if an operation on these inputs would be recorded here and now: fused closures then use the composed formula.
-bool is_recording(std::initializer_list<Tensor> inputs);
+bool is_recording(std::initializer_list<TensorRef> inputs);
 bool is_recording(const Tensors& inputs);
 /// Inside a closure: whether anybody wants the gradient of the operation's input `i` in this sweep. A closure may leave
 /// the gradients that nobody wants undefined; it never has to.
@@ -155,34 +194,32 @@ Tensor unattached(Tensor value);
 
 /// Records an operation, if gradients are enabled and one of `inputs` wants one, and returns the result.
 ///
-/// `name`: the operation, a literal (it is kept as a pointer). `value`: the result, already computed, of a floating dtype.
-/// `backward`: called in a sweep with the gradient of the result (of the result's shape and dtype), and, if it takes a
-/// second parameter, with the result itself; it returns one gradient for each input, in order. A gradient has the input's
-/// dtype, and the input's shape or the result's (the engine then sums over what was broadcast); an undefined one counts
-/// as zero. It must capture inputs, never the result. Written with differentiable operations it can itself be
-/// differentiated. A closure that breaks these rules is reported by GradError in the name of the operation.
+/// `name`: the operation, a literal (it is kept as a pointer). `value`: the result, already computed, of a floating
+/// dtype. `backward`: called in a sweep with the gradient of the result (of the result's shape and dtype), and, if it
+/// takes a second parameter, with the result itself; it returns one gradient for each input, in order. A gradient has
+/// the input's dtype, and the input's shape or the result's (the engine then sums over what was broadcast); an
+/// undefined one counts as zero. It must capture inputs, never the result. Written with differentiable operations it
+/// can itself be differentiated. A closure that breaks these rules is reported by GradError in the name of the
+/// operation.
 template <class Backward>
-Tensor record(const char* name, Tensor value, const Tensor* inputs, int count, Backward&& backward) {
+Tensor record(const char* name, Tensor value, const Inputs& inputs, Backward&& backward) {
   using Closure = std::decay_t<Backward>;
   bool wanted = false;
   if (grad_enabled())
-    for (int i = 0; i < count; ++i) wanted = wanted || inputs[i].requires_grad();
+    for (int i = 0; i < inputs.count(); ++i) wanted = wanted || inputs[i].requires_grad();
   if (!wanted) return unattached(std::move(value));
-  Entry* entry = new EntryOf<Closure>(name, value, inputs, count, Closure(std::forward<Backward>(backward)));
+  Entry* entry = new EntryOf<Closure>(name, value, inputs, Closure(std::forward<Backward>(backward)));
   return attach(std::move(value), core::Shared<Entry>::adopt(entry));
 }
 template <class Backward>
-Tensor record(const char* name, Tensor value, std::initializer_list<Tensor> inputs, Backward&& backward) {
-  return record(name, std::move(value), inputs.begin(), static_cast<int>(inputs.size()), std::forward<Backward>(backward));
-}
-template <class Backward>
-Tensor record(const char* name, Tensor value, const Tensors& inputs, Backward&& backward) {
-  return record(name, std::move(value), inputs.data(), static_cast<int>(inputs.size()), std::forward<Backward>(backward));
+Tensor record(const char* name, Tensor value, std::initializer_list<TensorRef> inputs, Backward&& backward) {
+  return record(name, std::move(value), Inputs(inputs.begin(), inputs.size()), std::forward<Backward>(backward));
 }
 /// The same for a value that a kernel has just made.
 template <class Backward>
-Tensor record(const char* name, core::Array value, std::initializer_list<Tensor> inputs, Backward&& backward) {
-  return record(name, Tensor(std::move(value)), inputs, std::forward<Backward>(backward));
+Tensor record(const char* name, core::Array value, std::initializer_list<TensorRef> inputs, Backward&& backward) {
+  return record(name, Tensor(std::move(value)), Inputs(inputs.begin(), inputs.size()),
+                std::forward<Backward>(backward));
 }
 
 }  // namespace autograd

@@ -29,7 +29,8 @@ Tensor unattached(Tensor value) {
 }
 
 Tensor attach(Tensor value, core::Shared<Entry> entry) {
-  const bool reusable = value.body()->references.load(std::memory_order_acquire) == 1 && !value.body()->wants_gradient();
+  const bool reusable =
+      value.body()->references.load(std::memory_order_acquire) == 1 && !value.body()->wants_gradient();
   if (!reusable) value = value.detach();
   value.body()->entry = std::move(entry);
   return value;
@@ -41,22 +42,31 @@ using autograd::defined_body;
 
 Tensor::Tensor(core::Array array) : body_(autograd::make_body(std::move(array))) {}
 
-const Shape& Tensor::shape() const { return defined_body(*this).array.shape(); }
-Dtype Tensor::dtype() const { return defined_body(*this).array.dtype(); }
-std::int64_t Tensor::size(std::int64_t axis) const { return shape()[normalize_axis("size", axis, rank())]; }
+const Shape& Tensor::shape() const {
+  return defined_body(*this).array.shape();
+}
+Dtype Tensor::dtype() const {
+  return defined_body(*this).array.dtype();
+}
+std::int64_t Tensor::size(std::int64_t axis) const {
+  return shape()[normalize_axis("size", axis, rank())];
+}
 
 double Tensor::item() const {
   if (numel() != 1)
     throw ShapeError("item: expected a tensor of exactly one element; got shape " + shape().to_string() +
                      "; reduce it, or read to_vector()");
   const core::Array& value = array();
-  return core::dispatch(value.dtype(), [&](auto type) {
-    return static_cast<double>(*value.data<typename decltype(type)::type>());
-  });
+  return core::dispatch(value.dtype(),
+                        [&](auto type) { return static_cast<double>(*value.data<typename decltype(type)::type>()); });
 }
 
-bool Tensor::requires_grad() const { return defined_body(*this).wants_gradient(); }
-bool Tensor::is_leaf() const { return !defined_body(*this).entry; }
+bool Tensor::requires_grad() const {
+  return defined_body(*this).wants_gradient();
+}
+bool Tensor::is_leaf() const {
+  return !defined_body(*this).entry;
+}
 
 Tensor& Tensor::requires_grad_(bool requires_grad) {
   if (requires_grad && !is_floating(dtype()))
@@ -69,7 +79,9 @@ Tensor& Tensor::requires_grad_(bool requires_grad) {
   return *this;
 }
 
-Tensor Tensor::grad() const { return defined_body(*this).grad; }
+Tensor Tensor::grad() const {
+  return defined_body(*this).grad;
+}
 
 void Tensor::set_grad(const Tensor& grad) const {
   const autograd::TensorBody& body = defined_body(*this);
@@ -77,12 +89,14 @@ void Tensor::set_grad(const Tensor& grad) const {
     throw ShapeError("set_grad: a gradient has its tensor's shape " + body.array.shape().to_string() + "; got " +
                      grad.shape().to_string());
   if (grad.defined() && grad.dtype() != body.array.dtype())
-    throw DtypeError("set_grad: a gradient has its tensor's dtype " + std::string(name_of(body.array.dtype())) + "; got " +
-                     std::string(name_of(grad.dtype())));
+    throw DtypeError("set_grad: a gradient has its tensor's dtype " + std::string(name_of(body.array.dtype())) +
+                     "; got " + std::string(name_of(grad.dtype())));
   body_->grad = grad;
 }
 
-Tensor Tensor::detach() const { return Tensor(defined_body(*this).array); }
+Tensor Tensor::detach() const {
+  return Tensor(defined_body(*this).array);
+}
 
 core::Array& Tensor::mutable_array() const {
   const autograd::TensorBody& body = defined_body(*this);

@@ -100,7 +100,8 @@ class Tensor {
   // Inside the library.
   /// The value. During a sweep: GradError if the running closure saved this value and it was changed since.
   const core::Array& array() const;
-  /// The value, to be written in place: bumps the version. For leaves under NoGradGuard or off the tape; GradError else.
+  /// The value, to be written in place: bumps the version. For leaves under NoGradGuard or off the tape; GradError
+  /// else.
   core::Array& mutable_array() const;
   autograd::TensorBody* body() const { return body_.get(); }
   explicit Tensor(core::Shared<autograd::TensorBody> body) : body_(std::move(body)) {}

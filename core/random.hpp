@@ -29,7 +29,8 @@ std::array<std::uint32_t, 4> philox(std::uint64_t seed, std::uint64_t counter);
 /// Takes `counters` counters (of four words each) from this thread's generator and returns the state before.
 RandomState take_random(std::uint64_t counters);
 
-/// Uniform in [0, 1), of a floating dtype. The value of element i is that of counter i / 4 (float32) or i / 2 (float64).
+/// Uniform in [0, 1), of a floating dtype. The value of element i is that of counter i / 4 (float32) or i / 2
+/// (float64).
 Array random_uniform(const Shape& shape, Dtype dtype);
 /// Standard normal, by Box and Muller.
 Array random_normal(const Shape& shape, Dtype dtype);

@@ -18,7 +18,9 @@ Shape Shape::filled(int rank, std::int64_t value) {
   return shape;
 }
 
-void Shape::push_back(std::int64_t size) { insert(rank_, size); }
+void Shape::push_back(std::int64_t size) {
+  insert(rank_, size);
+}
 
 void Shape::insert(int position, std::int64_t size) {
   if (rank_ == kMaxRank)
@@ -72,8 +74,9 @@ Shape broadcast_shapes(const char* operation, const Shape& a, const Shape& b) {
     const std::int64_t other = shorter[shorter.rank() - i];
     if (size == other || other == 1) continue;
     if (size != 1)
-      throw ShapeError(std::string(operation) + ": shapes must broadcast (equal sizes or 1, from the last dimension); got " +
-                       a.to_string() + " and " + b.to_string() + "; reshape or expand one of them");
+      throw ShapeError(std::string(operation) +
+                       ": shapes must broadcast (equal sizes or 1, from the last dimension); got " + a.to_string() +
+                       " and " + b.to_string() + "; reshape or expand one of them");
     size = other;
   }
   return shape;

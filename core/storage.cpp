@@ -26,12 +26,12 @@ constexpr bool kPooled = true;
 #endif
 
 constexpr std::size_t kAlignment = 64;
-constexpr std::size_t kSmall = 4096;            // up to here blocks are cut from slabs and cached by each thread
+constexpr std::size_t kSmall = 4096;  // up to here blocks are cut from slabs and cached by each thread
 constexpr std::size_t kSlab = std::size_t{1} << 16;
 constexpr std::size_t kLargest = std::size_t{1} << 46;
-constexpr int kSmallClasses = 16 + 8 * 2;       // the classes of those blocks
+constexpr int kSmallClasses = 16 + 8 * 2;  // the classes of those blocks
 constexpr int kClasses = 16 + 8 * 36;
-constexpr std::uint32_t kMostCached = 8192;     // blocks of one class that a thread keeps for itself
+constexpr std::uint32_t kMostCached = 8192;  // blocks of one class that a thread keeps for itself
 
 std::atomic<std::int64_t> current_bytes{0};
 std::atomic<std::int64_t> peak_bytes{0};
@@ -122,12 +122,26 @@ ThreadCache::~ThreadCache() {
     }
 }
 
-void count_bytes(std::int64_t bytes) {
-  const std::int64_t now = current_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-  std::int64_t peak = peak_bytes.load(std::memory_order_relaxed);
-  while (now > peak && !peak_bytes.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+/// Each thread reports to the common counters when it has gathered this much: an atomic addition for every small tensor
+/// would cost more than its arithmetic.
+constexpr std::int64_t kReportEvery = 1 << 16;
+
+struct UnreportedBytes {
+  std::int64_t bytes = 0;
+  ~UnreportedBytes() { report(); }
+  void add(std::int64_t change) {
+    bytes += change;
+    if (bytes >= kReportEvery || bytes <= -kReportEvery) report();
   }
-}
+  void report() {
+    const std::int64_t now = current_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    bytes = 0;
+    std::int64_t peak = peak_bytes.load(std::memory_order_relaxed);
+    while (now > peak && !peak_bytes.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+    }
+  }
+};
+thread_local UnreportedBytes unreported;
 
 /// Numbers that are never used twice; each thread takes them from the common counter in large pieces.
 std::uint64_t next_birth() {
@@ -169,7 +183,7 @@ void pool_free(void* memory, std::size_t bytes) noexcept {
 }
 
 Storage::Storage(std::size_t bytes) : birth_(next_birth()), bytes_(bytes) {
-  count_bytes(static_cast<std::int64_t>(bytes));
+  unreported.add(static_cast<std::int64_t>(bytes));
 }
 
 Storage* Storage::create(std::size_t bytes) {
@@ -180,7 +194,7 @@ Storage* Storage::create(std::size_t bytes) {
 
 void Storage::destroy() noexcept {
   const std::size_t bytes = bytes_;
-  current_bytes.fetch_sub(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
+  unreported.add(-static_cast<std::int64_t>(bytes));
   this->~Storage();
   pool_free(this, bytes + kHeader);
 }
@@ -188,9 +202,19 @@ void Storage::destroy() noexcept {
 }  // namespace core
 
 namespace memory {
-std::int64_t current() { return core::current_bytes.load(); }
-std::int64_t peak() { return core::peak_bytes.load(); }
-void reset_peak() { core::peak_bytes.store(core::current_bytes.load()); }
-std::int64_t system_allocations() { return core::system_calls.load(); }
+std::int64_t current() {
+  core::unreported.report();
+  return core::current_bytes.load();
+}
+std::int64_t peak() {
+  core::unreported.report();
+  return core::peak_bytes.load();
+}
+void reset_peak() {
+  core::peak_bytes.store(current());
+}
+std::int64_t system_allocations() {
+  return core::system_calls.load();
+}
 }  // namespace memory
 }  // namespace tapegrad

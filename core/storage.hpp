@@ -80,7 +80,7 @@ class Shared {
 }  // namespace core
 
 namespace memory {
-/// Bytes of array data in use now, over all threads.
+/// Bytes of array data in use now, over all threads (other threads' last 64 KiB may be missing).
 std::int64_t current();
 /// The most that `current()` has been since the start or the last reset.
 std::int64_t peak();

@@ -30,13 +30,14 @@ void pause() {
 #endif
 }
 
-/// How often a waiting thread looks before it sleeps: some tens of microseconds, longer than the gap between two kernels.
+/// How often a waiting thread looks before it sleeps: some tens of microseconds, longer than the gap between two
+/// kernels.
 constexpr int kLooks = 4000;
 
 thread_local bool inside_task = false;
 
-/// The call that is being worked on. Threads join it while it is open; the caller closes it when no task is left and then
-/// waits only for those that joined, so that a thread that the system has put to sleep holds up nobody.
+/// The call that is being worked on. Threads join it while it is open; the caller closes it when no task is left and
+/// then waits only for those that joined, so that a thread that the system has put to sleep holds up nobody.
 struct Call {
   void (*run)(void*, std::int64_t) = nullptr;
   void* context = nullptr;
@@ -127,7 +128,8 @@ int default_threads() {
     char* end = nullptr;
     const long threads = std::strtol(text, &end, 10);
     if (end != text && *end == '\0' && threads >= 1 && threads <= 1024) return static_cast<int>(threads);
-    throw ValueError("TAPEGRAD_NUM_THREADS: must be a number of threads from 1 to 1024; got '" + std::string(text) + "'");
+    throw ValueError("TAPEGRAD_NUM_THREADS: must be a number of threads from 1 to 1024; got '" + std::string(text) +
+                     "'");
   }
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }

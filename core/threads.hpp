@@ -15,8 +15,8 @@ namespace core {
 void parallel_run(std::int64_t tasks, void (*run)(void* context, std::int64_t task), void* context);
 
 /// f(i) for i in [0, tasks), on the team if it is free and `tasks` > 1, else on this thread. How work is cut into tasks
-/// must depend on shapes alone, and no sum may be split differently by the number of threads. The first exception that a
-/// task throws is rethrown here after all tasks have ended.
+/// must depend on shapes alone, and no sum may be split differently by the number of threads. The first exception that
+/// a task throws is rethrown here after all tasks have ended.
 template <class F>
 void parallel_for(std::int64_t tasks, F&& f) {
   using Function = std::remove_reference_t<F>;

@@ -21,16 +21,16 @@ namespace {
 
 bool has_avx512() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl");
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 #else
   return false;
 #endif
 }
 
-/// OpenBLAS chooses its kernels by the processor's model, and takes its AVX2 ones for a model that it does not know, at half
-/// the speed of its AVX-512 ones. Its own variable OPENBLAS_CORETYPE corrects that, if it looks again; a setting of the
-/// user's stands.
+/// OpenBLAS chooses its kernels by the processor's model, and takes its AVX2 ones for a model that it does not know, at
+/// half the speed of its AVX-512 ones. Its own variable OPENBLAS_CORETYPE corrects that, if it looks again; a setting
+/// of the user's stands.
 void choose_kernels() {
   const bool can_choose = openblas_get_corename && gotoblas_dynamic_init && gotoblas_dynamic_quit;
   if (!can_choose || !has_avx512() || std::getenv("OPENBLAS_CORETYPE")) return;
