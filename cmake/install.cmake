@@ -6,10 +6,17 @@ set(tapegrad_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tapegrad)
 install(TARGETS tapegrad EXPORT tapegradTargets)
 install(EXPORT tapegradTargets NAMESPACE tapegrad:: DESTINATION ${tapegrad_package_dir})
 
-file(GLOB tapegrad_root_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/*.hpp)
-install(FILES ${tapegrad_root_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tapegrad)
-install(DIRECTORY core autograd nn optim DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tapegrad
-        FILES_MATCHING PATTERN "*.hpp" PATTERN kernels EXCLUDE)
+# Kernels are private, and so is a header that needs them.
+file(GLOB_RECURSE tapegrad_headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
+     core/*.hpp autograd/*.hpp nn/*.hpp optim/*.hpp)
+file(GLOB tapegrad_root_headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS *.hpp)
+foreach(header IN LISTS tapegrad_root_headers tapegrad_headers)
+  file(STRINGS ${header} needs_kernels REGEX "include <tapegrad/core/kernels/" LIMIT_COUNT 1)
+  if(NOT header MATCHES "^core/kernels/" AND NOT needs_kernels)
+    cmake_path(GET header PARENT_PATH folder)
+    install(FILES ${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tapegrad/${folder})
+  endif()
+endforeach()
 
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/tapegradConfig.cmake.in ${PROJECT_BINARY_DIR}/tapegradConfig.cmake
                               INSTALL_DESTINATION ${tapegrad_package_dir})
