@@ -7,8 +7,10 @@
 
 #define xt tapegrad_private_xt
 #define cxxblas tapegrad_private_cxxblas
-#include <xflens/cxxblas/cxxblas.cxx>
+// First: it says that there is a CBLAS. Without it every product runs in loops, right but dozens of times slower.
 #include <xtensor-blas/xblas_config.hpp>
+
+#include <xflens/cxxblas/cxxblas.cxx>
 #undef cxxblas
 #undef xt
 
