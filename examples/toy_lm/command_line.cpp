@@ -29,7 +29,7 @@ void add_train_options(CLI::App& app, TrainOptions& options, std::optional<int>&
   app.add_option("--dropout", options.model.dropout, "probability of dropping a value, in training");
   app.add_option("--lr", options.lr, "highest learning rate");
   app.add_option("--min-lr", options.min_lr, "learning rate at the end of the cosine");
-  app.add_option("--warmup", options.warmup, "steps of linear warm-up");
+  app.add_option("--warmup", options.warmup, "steps of linear warm-up; not more than all steps");
   app.add_option("--weight-decay", options.weight_decay, "AdamW's decay, of matrices only");
   app.add_option("--beta2", options.beta2, "AdamW's second beta");
   app.add_option("--clip", options.clip, "largest norm of all gradients together");

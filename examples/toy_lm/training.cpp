@@ -43,7 +43,9 @@ class Trainer {
         corpus_(std::move(corpus)),
         model_(with_vocabulary(options.model, corpus_.vocabulary.size())),
         optimizer_(decay_groups(model_, options.weight_decay), {.lr = options.lr, .betas = {0.9, options.beta2}}),
-        schedule_(optimizer_, {.total_steps = options.steps, .warmup_steps = options.warmup, .min_lr = options.min_lr}),
+        schedule_(optimizer_, {.total_steps = options.steps,
+                               .warmup_steps = std::min(options.warmup, options.steps),
+                               .min_lr = options.min_lr}),
         metrics_(options.out + "/metrics.csv") {
     metrics_ << "step,train_loss,val_loss,lr,tokens_per_s\n";
     check_metrics();

@@ -1,0 +1,298 @@
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <toy_lm/bad_input.hpp>
+#include <toy_lm/generation.hpp>
+#include <toy_lm/grammar.hpp>
+#include <toy_lm/model_file.hpp>
+#include <toy_lm/sampler.hpp>
+#include <toy_lm/text.hpp>
+#include <toy_lm/train_checks.hpp>
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace toy_lm {
+namespace {
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const BadInput& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+void expect_contains(const std::string& text, const std::string& part) {
+  EXPECT_NE(text.find(part), std::string::npos) << text << "\nlacks " << part;
+}
+
+TEST(Grammar, EntropyOfASmallGrammarIsWhatItIsByHand) {
+  // "A." and "Bb.", each with its newline: ln 2 nats in (3 + 4) / 2 characters.
+  EXPECT_NEAR(Grammar("s = a . | bb .").entropy_per_character(), std::log(2.0) / 3.5, 1e-12);
+  const double h = -0.75 * std::log(0.75) - 0.25 * std::log(0.25);
+  EXPECT_NEAR(Grammar("s = <x> <x> .\nx = 3 a | 1 b").entropy_per_character(), 2 * h / 5, 1e-12);
+}
+
+TEST(Grammar, ProbabilityOfGeneratedTextConvergesToTheEntropy) {
+  const Grammar& grammar = Grammar::builtin();
+  const std::string text = grammar.generate(5, 1'000'000);
+  std::istringstream lines(text);
+  double sum = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto log_probability = grammar.log_probability(line);
+    ASSERT_TRUE(log_probability) << line;
+    sum += *log_probability;
+  }
+  EXPECT_NEAR(-sum / static_cast<double>(text.size()), grammar.entropy_per_character(), 0.002);
+}
+
+TEST(Grammar, TextDependsOnTheSeedAlone) {
+  EXPECT_EQ(Grammar::builtin().generate(1, 1000), Grammar::builtin().generate(1, 1000));
+  EXPECT_NE(Grammar::builtin().generate(1, 1000), Grammar::builtin().generate(2, 1000));
+  EXPECT_EQ(Grammar::builtin().generate(1, 2000).substr(0, 1000), Grammar::builtin().generate(1, 1000).substr(0, 1000));
+}
+
+TEST(Grammar, OtherTextHasNoProbability) {
+  const Grammar grammar("s = the <x> . | Tom .\nx = cat | dog");
+  EXPECT_NEAR(grammar.log_probability("The cat.").value(), std::log(0.25), 1e-12);
+  EXPECT_NEAR(grammar.log_probability("Tom.").value(), std::log(0.5), 1e-12);
+  for (const char* text :
+       {"", "the cat.", "The cat", "The  cat.", "The cat .", "The cow.", "The cat..", "Cat.", "tom."})
+    EXPECT_FALSE(grammar.log_probability(text)) << text;
+}
+
+TEST(Grammar, RulesThatHideTheDerivationAreRefused) {
+  EXPECT_THROW(Grammar("s = a b | a c"), std::logic_error);
+  EXPECT_THROW(Grammar("s = <x> b | a c\nx = a"), std::logic_error);
+  EXPECT_THROW(Grammar("s = a <s>"), std::logic_error);
+  EXPECT_THROW(Grammar("s = a | "), std::logic_error);
+  EXPECT_THROW(Grammar("s = <missing>"), std::logic_error);
+  EXPECT_THROW(Grammar("s = a\ns = b"), std::logic_error);
+}
+
+TEST(Text, Utf8IsDecodedStrictlyAndEncodedBack) {
+  const std::string text = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\r\n";
+  EXPECT_EQ(decode_utf8(text, "text"), U"a\u00e9\u20ac\U0001f600\r\n");
+  EXPECT_EQ(encode_utf8(decode_utf8(text, "text")), text);
+  const std::pair<const char*, const char*> wrong[] = {{"ab\xff", "offset 2"},
+                                                       {"\x80", "offset 0"},
+                                                       {"a\xc3", "offset 1"},
+                                                       {"a\xc3(", "offset 1"},
+                                                       {"\xc0\x80", "offset 0"},
+                                                       {"\xe0\x80\x80", "offset 0"},
+                                                       {"\xed\xa0\x80", "offset 0"},
+                                                       {"\xf4\x90\x80\x80", "offset 0"},
+                                                       {"\xf0\x80\x80\x80", "offset 0"},
+                                                       {"\xc3\xa9\xf8", "offset 2"}};
+  for (const auto& [bytes, offset] : wrong)
+    expect_contains(message_of([&] { decode_utf8(bytes, "text 'x'"); }), offset);
+}
+
+TEST(Text, VocabularyEncodesAndNamesWhatItDoesNotKnow) {
+  const Vocabulary vocabulary(U"hello");
+  EXPECT_EQ(vocabulary.size(), 4);
+  EXPECT_EQ(vocabulary.encode(U"hole", "prompt"), (std::vector<std::int64_t>{1, 3, 2, 0}));
+  EXPECT_EQ(vocabulary.decode(3), "o");
+  const std::string unknown = message_of([&] { vocabulary.encode(U"he\u00e9", "prompt"); });
+  for (const char* part : {"prompt", "U+00E9", "position 2", "4 characters"}) expect_contains(unknown, part);
+  expect_contains(message_of([&] { vocabulary.encode(U"?", "prompt"); }), "'?'");
+}
+
+TEST(Text, SplitIsNineToOneAndNeedsAWindowInEachPart) {
+  const Split split = split_tokens(std::vector<std::int64_t>(1000), 64);
+  EXPECT_EQ(split.training.size(), 900u);
+  EXPECT_EQ(split.validation.size(), 100u);
+  expect_contains(message_of([] { split_tokens(std::vector<std::int64_t>(640), 64); }), "650");
+}
+
+TEST(Sampler, ExtremesAreExact) {
+  const std::vector<float> logits = {1.0f, 3.0f, 3.0f, -INFINITY, 2.0f};
+  for (double uniform : {0.0, 0.5, 0.999999}) {
+    EXPECT_EQ(sample(logits, {.temperature = 0}, uniform), 1);
+    EXPECT_EQ(sample(logits, {.temperature = 1, .top_k = 1}, uniform), 1);
+    EXPECT_NE(sample(logits, {.temperature = 1e-6}, uniform), 4);
+    EXPECT_EQ(sample(logits, {.temperature = 1, .top_k = 99}, uniform), sample(logits, {.temperature = 1}, uniform));
+    EXPECT_NE(sample(logits, {.temperature = 1e6}, uniform), 3);
+  }
+}
+
+TEST(Sampler, FrequenciesFollowTheProbabilities) {
+  const std::vector<float> logits = {0.0f, std::log(3.0f), std::log(6.0f)};
+  std::array<int, 3> counts{};
+  for (int i = 0; i < 10'000; ++i) ++counts[sample(logits, {.temperature = 1}, (i + 0.5) / 10'000)];
+  EXPECT_EQ(counts, (std::array<int, 3>{1000, 3000, 6000}));
+}
+
+TEST(Sampler, BrokenLogitsThrow) {
+  for (double temperature : {0.0, 1.0}) {
+    EXPECT_THROW(sample({0.0f, NAN}, {.temperature = temperature}, 0.5), std::domain_error);
+    EXPECT_THROW(sample({-INFINITY, -INFINITY}, {.temperature = temperature}, 0.5), std::domain_error);
+    EXPECT_THROW(sample({0.0f, INFINITY}, {.temperature = temperature}, 0.5), std::domain_error);
+    EXPECT_THROW(sample({}, {.temperature = temperature}, 0.5), std::domain_error);
+  }
+}
+
+struct Outcome {
+  int code;
+  std::string output;
+  std::string errors;
+};
+
+/// The program itself, in a folder of its own.
+class ToyLm : public ::testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  void write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path(name), std::ios::binary) << bytes;
+  }
+  static std::string read(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+  Outcome run(const std::string& arguments) const {
+    const std::string command =
+        "cd '" + folder_.string() + "' && '" TAPEGRAD_TOY_LM "' " + arguments + " > stdout 2> stderr < /dev/null";
+    const int status = std::system(command.c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(path("stdout")), read(path("stderr"))};
+  }
+  /// Exit code 2, nothing on stdout, and one line on stderr with `part`.
+  void expect_bad_input(const std::string& arguments, const std::string& part) const {
+    SCOPED_TRACE(arguments);
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.output, "");
+    EXPECT_EQ(std::count(outcome.errors.begin(), outcome.errors.end(), '\n'), 1) << outcome.errors;
+    expect_contains(outcome.errors, part);
+  }
+  static std::string line_with(const std::string& text, const std::string& start) {
+    const auto position = text.find(start);
+    return position == std::string::npos ? "" : text.substr(position, text.find('\n', position) - position);
+  }
+  /// The "final:" line without the speed, which differs from run to run.
+  static std::string result(const Outcome& outcome) {
+    const std::string line = line_with(outcome.output, "final:");
+    return line.substr(0, line.find(" tokens_per_s"));
+  }
+
+  const std::string small_ =
+      "train --layers 1 --heads 2 --width 32 --context 16 --batch 8 --warmup 5 --lr 1e-2 --eval-every 30 ";
+
+ private:
+  std::filesystem::path folder_ =
+      std::filesystem::temp_directory_path() / ("tapegrad-toy_lm-" + std::to_string(::getpid()));
+};
+
+TEST_F(ToyLm, BadOptionsEndWithOneLine) {
+  expect_bad_input("", "subcommand");
+  expect_bad_input("learn", "learn");
+  expect_bad_input("train --speed 3", "--speed");
+  expect_bad_input("train --steps -3", "--steps");
+  expect_bad_input("train --steps many", "--steps");
+  expect_bad_input("train --batch 0", "--batch");
+  expect_bad_input("train --heads 3", "--heads");
+  expect_bad_input("train --dropout 1", "--dropout");
+  expect_bad_input("train --lr -1", "--lr");
+  expect_bad_input("train --lr nan", "--lr");
+  expect_bad_input("train --min-lr 1", "--min-lr");
+  expect_bad_input("train --warmup -1", "--warmup");
+  expect_bad_input("train --weight-decay -0.1", "--weight-decay");
+  expect_bad_input("train --beta2 1", "--beta2");
+  expect_bad_input("train --clip 0", "--clip");
+  expect_bad_input("train --seed -1", "--seed");
+  expect_bad_input("train --threads 0", "--threads");
+  EXPECT_FALSE(std::filesystem::exists(path("toy_lm-out")));
+}
+
+TEST_F(ToyLm, BadTextsAndFoldersEndWithOneLine) {
+  expect_bad_input("train --text missing.txt", "missing.txt");
+  expect_bad_input("train --text .", "folder");
+  write("empty.txt", "");
+  expect_bad_input("train --text empty.txt", "empty");
+  write("short.txt", "too short");
+  expect_bad_input("train --text short.txt", "650");
+  write("latin.txt", std::string(2000, 'a') + "\xe9" + std::string(2000, 'a'));
+  expect_bad_input("train --text latin.txt", "offset 2000");
+  write("good.txt", std::string(2000, 'a'));
+  expect_bad_input("train --text good.txt --out good.txt", "good.txt");
+  expect_bad_input("train --text good.txt --out /proc/nowhere", "/proc/nowhere");
+}
+
+TEST_F(ToyLm, HelpGivesTheDefaults) {
+  const Outcome help = run("train --help");
+  EXPECT_EQ(help.code, 0);
+  for (const char* part : {"--text", "toy_lm-out", "2000", "1337", "0.99"}) expect_contains(help.output, part);
+  EXPECT_EQ(run("generate --help").code, 0);
+  EXPECT_EQ(run("--help").code, 0);
+}
+
+TEST_F(ToyLm, TrainingLearnsAndGeneratingReadsTheModel) {
+  const Outcome first = run(small_ + "--steps 60 --out first");
+  ASSERT_EQ(first.code, 0) << first.errors;
+  const double loss = std::stod(result(first).substr(result(first).find("val_loss=") + 9));
+  EXPECT_LT(loss, 2.8);
+  EXPECT_GT(loss, Grammar::builtin().entropy_per_character());
+  expect_contains(first.output, "floor 0.");
+  const std::string metrics = read(path("first/metrics.csv"));
+  EXPECT_EQ(metrics.substr(0, metrics.find('\n')), "step,train_loss,val_loss,lr,tokens_per_s");
+  EXPECT_EQ(std::count(metrics.begin(), metrics.end(), '\n'), 3);
+
+  const Outcome again = run(small_ + "--steps 60 --out again --threads 1");
+  EXPECT_EQ(result(again), result(first)) << "the same seed gives the same digits, on any number of threads";
+  EXPECT_EQ(read(path("again/model.safetensors")), read(path("first/model.safetensors")));
+
+  const Outcome text = run("generate --from first --tokens 40 --prompt 'The '");
+  EXPECT_EQ(text.code, 0) << text.errors;
+  EXPECT_EQ(text.output.size(), 45u);
+  EXPECT_EQ(text.output.substr(0, 4), "The ");
+  EXPECT_EQ(run("generate --from first --tokens 40 --prompt 'The '").output, text.output);
+  EXPECT_EQ(run("generate --from first --tokens 5").output.size(), 6u);
+  EXPECT_EQ(run("generate --from first --tokens 5 --prompt 'The old dog saw a cat near the river.'").output.size(),
+            43u);
+  EXPECT_EQ(run("generate --from first --tokens 9 --temperature 0 --seed 1").output,
+            run("generate --from first --tokens 9 --top-k 1 --seed 2").output);
+
+  expect_bad_input("generate --from first --prompt 'Tom 5'", "'5' at position 4");
+  expect_bad_input("generate --from first --prompt 'a\xc3\xa9'", "U+00E9");
+  expect_bad_input("generate --from first --prompt 'a\xe9'", "offset 1");
+  expect_bad_input("generate --from first --temperature -1", "--temperature");
+  expect_bad_input("generate --from first --tokens -1", "--tokens");
+  expect_bad_input("generate --from nowhere", "nowhere/model.safetensors");
+  std::filesystem::resize_file(path("first/model.safetensors"), 5000);
+  expect_bad_input("generate --from first", "first/model.safetensors");
+}
+
+TEST_F(ToyLm, ALossThatIsNotFiniteStopsTheRunAndKeepsTheLastGoodModel) {
+  ASSERT_EQ(run(small_ + "--steps 2 --out model").code, 0);
+  const std::string good = read(path("model/model.safetensors"));
+  const Outcome outcome = run(small_ + "--steps 50 --out model --lr 1e38 --warmup 0");
+  EXPECT_EQ(outcome.code, 1);
+  expect_contains(outcome.errors, "step 2");
+  expect_contains(outcome.errors, "token.weight");
+  EXPECT_EQ(read(path("model/model.safetensors")), good);
+}
+
+TEST(ModelFile, RoundTripKeepsModelAndVocabulary) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("toy_lm-model-" + std::to_string(::getpid()))).string();
+  tg::manual_seed(3);
+  const Vocabulary vocabulary(U"abc\n\u00e9");
+  const Gpt model({.vocabulary = 5, .context = 8, .layers = 1, .heads = 2, .width = 8});
+  save_model(path, model, vocabulary);
+  const SavedModel loaded = load_model(path);
+  std::filesystem::remove(path);
+  EXPECT_EQ(loaded.vocabulary.characters(), vocabulary.characters());
+  const tg::Tensor ids = tg::from_vector(std::vector<std::int64_t>{0, 1, 2, 3}, {1, 4});
+  EXPECT_TRUE(tg::equal(loaded.model.forward(ids), model.forward(ids)));
+}
+
+}  // namespace
+}  // namespace toy_lm
