@@ -39,7 +39,7 @@ std::set<std::string> tape_of(const Tensor& output) {
     entries.pop_back();
     names.insert(entry->name());
     for (int i = 0; i < entry->inputs(); ++i)
-      if (entry->edge(i).entry) entries.push_back(entry->edge(i).entry.get());
+      if (entry->edge(i).entry()) entries.push_back(entry->edge(i).entry());
   }
   return names;
 }
