@@ -49,15 +49,17 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const autograd::TensorRef inputs[3] = {x, weight, bias};
   const bool biased = bias.defined();
   Tensor y(product(x.array(), weight.array(), biased ? bias.array() : core::Array()));
-  return autograd::record("linear", std::move(y), autograd::Inputs(inputs, biased ? 3 : 2), [x, weight, biased](const Tensor& g) {
-    const std::int64_t rows = rows_of(x.shape());
-    const Tensor g_rows = reshape(g, {rows, weight.size(0)});
-    Tensors gradients(biased ? 3 : 2);
-    if (autograd::needs_gradient(0)) gradients[0] = reshape(matmul(g_rows, weight), x.shape());
-    if (autograd::needs_gradient(1)) gradients[1] = matmul(transpose(g_rows, 0, 1), reshape(x, {rows, weight.size(1)}));
-    if (biased && autograd::needs_gradient(2)) gradients[2] = sum(g_rows, 0);
-    return gradients;
-  });
+  return autograd::record("linear", std::move(y), autograd::Inputs(inputs, biased ? 3 : 2),
+                          [x, weight, biased](const Tensor& g) {
+                            const std::int64_t rows = rows_of(x.shape());
+                            const Tensor g_rows = reshape(g, {rows, weight.size(0)});
+                            Tensors gradients(biased ? 3 : 2);
+                            if (autograd::needs_gradient(0)) gradients[0] = reshape(matmul(g_rows, weight), x.shape());
+                            if (autograd::needs_gradient(1))
+                              gradients[1] = matmul(transpose(g_rows, 0, 1), reshape(x, {rows, weight.size(1)}));
+                            if (biased && autograd::needs_gradient(2)) gradients[2] = sum(g_rows, 0);
+                            return gradients;
+                          });
 }
 
 }  // namespace tapegrad
