@@ -1,0 +1,62 @@
+// One training step of the toy language model at two sizes, on random tokens: milliseconds (median, quietest), peak
+// memory of the process, and how often the system was asked for memory in the timed steps. A line of JSON, like
+// peers/gpt_torch.py.
+//   training w1|w2 [rounds]
+#include <fmt/core.h>
+
+#include <cstdlib>
+#include <string_view>
+
+#include <tapegrad/tapegrad.hpp>
+
+#include "timing.hpp"
+#include "toy_lm/model.hpp"
+
+namespace tg = tapegrad;
+
+namespace {
+
+struct Workload {
+  toy_lm::GptConfig model;
+  std::int64_t batch;
+};
+
+void measure(std::string_view name, const Workload& workload, int rounds) {
+  tg::manual_seed(1337);
+  toy_lm::Gpt model(workload.model);
+  const tg::Tensors parameters = model.parameters();
+  tg::optim::AdamW optimizer(parameters, {.lr = 1e-3, .betas = {0.9, 0.99}, .weight_decay = 0.1});
+  double loss_value = 0;
+  const auto step = [&] {
+    const tg::Shape shape{workload.batch, workload.model.context};
+    const tg::Tensor loss =
+        model.loss(tg::randint(0, workload.model.vocabulary, shape), tg::randint(0, workload.model.vocabulary, shape));
+    optimizer.zero_grad();
+    loss.backward();
+    tg::optim::clip_grad_norm(parameters, 1.0);
+    optimizer.step();
+    loss_value = loss.item();
+  };
+  for (int i = 0; i < 3; ++i) step();
+  const std::int64_t asked = tg::memory::system_allocations();
+  const auto times = bench::repeat(step, rounds, 0);
+  fmt::print(
+      R"({{"w": "{}", "threads": {}, "median": {:.3f}, "min": {:.3f}, "rss_mb": {:.1f}, "system_allocations": {}, "loss": {:.4f}}})"
+      "\n",
+      name, tg::num_threads(), times.median_ms, times.min_ms, bench::peak_memory_mb(),
+      tg::memory::system_allocations() - asked, loss_value);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view name = argc > 1 ? argv[1] : "";
+  const int rounds = argc > 2 ? std::atoi(argv[2]) : 0;
+  if (name == "w1")
+    measure(name, {{.vocabulary = 65}, 12}, rounds > 0 ? rounds : 150);
+  else if (name == "w2")
+    measure(name, {{.vocabulary = 65, .context = 256, .layers = 6, .heads = 6, .width = 384}, 16},
+            rounds > 0 ? rounds : 5);
+  else
+    return fmt::print(stderr, "usage: training w1|w2 [rounds]\n"), 2;
+}
