@@ -4,7 +4,7 @@
 
 namespace tapegrad {
 
-/// For example "OpenBLAS 0.3.21 SkylakeX", or "BLAS of unknown make": then products may be slow.
+/// For example "OpenBLAS 0.3.21 Haswell", or "BLAS of unknown make": then products may be slow.
 std::string blas_description();
 
 }  // namespace tapegrad

@@ -3,8 +3,8 @@
 
 namespace tapegrad::core::kernels {
 
-/// Called before every product; does its work once. BLAS's own threads would fight with ours, so each call stays on the
-/// thread that makes it; and an OpenBLAS that is older than the processor is told which of its kernels fit.
+/// Called before every product; does its work once: BLAS's own threads would fight with ours, so each call stays on the
+/// thread that makes it.
 void prepare_blas();
 
 }  // namespace tapegrad::core::kernels
