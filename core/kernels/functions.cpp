@@ -2,17 +2,13 @@
 #include <cmath>
 
 #include <tapegrad/core/dispatch.hpp>
+#include <tapegrad/core/kernels/distributions.hpp>
 #include <tapegrad/core/kernels/elementwise.hpp>
 #include <tapegrad/core/kernels/map.hpp>
 #include <tapegrad/core/kernels/simd_math.hpp>
 
 namespace tapegrad::core::kernels {
 namespace {
-
-constexpr double kSqrtHalf = 0.70710678118654752440;
-constexpr double kInverseSqrtTwoPi = 0.39894228040143267794;
-constexpr double kGeluScale = 0.79788456080286535588;  // sqrt(2 / pi)
-constexpr double kGeluCubic = 0.044715;
 
 template <class F>
 Array function(const char* name, const Array& x, F f) {
@@ -39,20 +35,25 @@ Array backward(const char* name, const Array& g, const Array& v, F f) {
   });
 }
 
-template <class X>
-using Element = typename X::value_type;
-
-/// Phi(x), the normal distribution.
-template <class X>
-X normal_cdf(const X& x) {
-  using T = Element<X>;
-  return T(0.5) + T(0.5) * simd::erf(x * T(kSqrtHalf));
+/// x F(x) of a distribution: x - x F(-x) for positive x, so that both sides need the tail alone.
+template <class F>
+Array gated(const char* name, const Array& x) {
+  return function(name, x, [](auto v) {
+    using X = decltype(v);
+    const X z = simd::magnitude(v, F::template kEnd<typename X::value_type>);
+    return xsimd::select(v > X(0), v, X(0)) - z * F::at(z).tail;
+  });
 }
-/// The tanh approximation of Phi(x), 1/2 + tanh(u)/2, as sigmoid(2u): one exp, and no cancellation for negative x.
-template <class X>
-X approximate_cdf(const X& x) {
-  using T = Element<X>;
-  return simd::sigmoid(x * (T(2 * kGeluScale) + T(2 * kGeluScale * kGeluCubic) * x * x));
+/// Its derivative, F(x) + x F'(x); for x and -x these add up to 1.
+template <class F>
+Array gated_backward(const char* name, const Array& g, const Array& x) {
+  return backward(name, g, x, [](auto g, auto x) {
+    using X = decltype(x);
+    const X z = simd::magnitude(x, F::template kEnd<typename X::value_type>);
+    const auto [tail, density] = F::at(z);
+    const X left = tail - z * density;
+    return g * xsimd::select(x < X(0), left, X(1) - left);
+  });
 }
 
 }  // namespace
@@ -124,7 +125,7 @@ Array cos(const Array& x) {
   return function("cos", x, [](auto v) { return xsimd::cos(v); });
 }
 Array tanh(const Array& x) {
-  return function("tanh", x, [](auto v) { return xsimd::tanh(v); });
+  return function("tanh", x, [](auto v) { return simd::tanh(v); });
 }
 Array erf(const Array& x) {
   return function("erf", x, [](auto v) { return simd::erf(v); });
@@ -139,13 +140,13 @@ Array softplus(const Array& x) {
   });
 }
 Array silu(const Array& x) {
-  return function("silu", x, [](auto v) { return v / (decltype(v)(1) + simd::exp(-v)); });
+  return gated<Logistic>("silu", x);
 }
 Array gelu(const Array& x) {
-  return function("gelu", x, [](auto v) { return v * normal_cdf(v); });
+  return gated<Normal>("gelu", x);
 }
 Array gelu_tanh(const Array& x) {
-  return function("gelu", x, [](auto v) { return v * approximate_cdf(v); });
+  return gated<TanhNormal>("gelu", x);
 }
 
 Array sqrt_backward(const Array& g, const Array& y) {
@@ -164,28 +165,13 @@ Array relu_backward(const Array& g, const Array& x) {
   return backward("relu", g, x, [](auto g, auto x) { return xsimd::select(x > decltype(x)(0), g, decltype(g)(0)); });
 }
 Array silu_backward(const Array& g, const Array& x) {
-  return backward("silu", g, x, [](auto g, auto x) {
-    using X = decltype(x);
-    const X s = simd::sigmoid(x);
-    return g * s * (X(1) + x * (X(1) - s));
-  });
+  return gated_backward<Logistic>("silu", g, x);
 }
 Array gelu_backward(const Array& g, const Array& x) {
-  return backward("gelu", g, x, [](auto g, auto x) {
-    using T = Element<decltype(x)>;
-    return g * (normal_cdf(x) + x * (T(kInverseSqrtTwoPi) * simd::exp(T(-0.5) * x * x)));
-  });
+  return gated_backward<Normal>("gelu", g, x);
 }
 Array gelu_tanh_backward(const Array& g, const Array& x) {
-  return backward("gelu", g, x, [](auto g, auto x) {
-    using X = decltype(x);
-    using T = Element<X>;
-    // Far outside the derivative is exactly 0 or 1, but x^3 would overflow.
-    const X v = xsimd::select(x > X(30), X(30), xsimd::select(x < X(-30), X(-30), x));
-    const X phi = approximate_cdf(v);
-    const X slope = T(2 * kGeluScale) + T(6 * kGeluScale * kGeluCubic) * v * v;
-    return g * (phi + v * phi * (X(1) - phi) * slope);
-  });
+  return gated_backward<TanhNormal>("gelu", g, x);
 }
 
 }  // namespace tapegrad::core::kernels

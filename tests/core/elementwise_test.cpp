@@ -119,26 +119,99 @@ TEST(Elementwise, FunctionsAgreeWithTheStandardLibrary) {
       "relu", kernels::relu, [](L x) { return x <= 0 ? 0 : x; }, 0);
 }
 
-TEST(Elementwise, SigmoidAndItsRelatives) {
-  using L = long double;
-  const auto sigmoid = [](L x) { return 1 / (1 + std::exp(-x)); };
-  const L nan = std::numeric_limits<L>::quiet_NaN();
-  // Far to the left the exponential overflows and the result is 0, which is right to within the smallest normal number.
-  for (double tiny : {1e-36}) {
-    expect_function<float>("sigmoid", kernels::sigmoid, sigmoid, 4, tiny);
-    expect_function<float>(
-        "silu", kernels::silu, [&](L x) { return std::isinf(x) && x < 0 ? nan : x * sigmoid(x); }, 5, tiny);
+TEST(Elementwise, Sigmoid) {
+  const auto sigmoid = [](long double x) { return 1 / (1 + std::exp(-x)); };
+  // Far to the left the result is 0, which is right to within the smallest normal number.
+  expect_function<float>("sigmoid", kernels::sigmoid, sigmoid, 3, 2e-38);
+  expect_function<double>("sigmoid", kernels::sigmoid, sigmoid, 3, 1e-307);
+}
+
+/// An activation x F(x) and its derivative F(x) + x F'(x), with the kernels for them.
+struct Activation {
+  const char* name;
+  Function value, slope;
+  long double (*distribution)(long double);
+  long double (*density)(long double);
+};
+template <Array (*kBackward)(const Array&, const Array&)>
+Array slope(const Array& x) {
+  const Array ones(x.shape(), x.dtype());
+  kernels::fill(ones, 1);
+  return kBackward(ones, x);
+}
+long double logistic(long double x) {
+  return 1 / (1 + std::exp(-x));
+}
+const long double kGeluScale = std::sqrt(2 / std::acos(-1.0L));
+long double gelu_argument(long double x) {
+  return 2 * kGeluScale * (x + 0.044715L * x * x * x);
+}
+const Activation kActivations[] = {
+    {"silu", kernels::silu, slope<kernels::silu_backward>, logistic,
+     [](long double x) { return logistic(x) * logistic(-x); }},
+    {"gelu", kernels::gelu, slope<kernels::gelu_backward>,
+     [](long double x) { return std::erfc(-x * std::sqrt(0.5L)) / 2; },
+     [](long double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::acos(-1.0L)); }},
+    {"gelu_tanh", kernels::gelu_tanh, slope<kernels::gelu_tanh_backward>,
+     [](long double x) { return logistic(gelu_argument(x)); },
+     [](long double x) {
+       const long double u = gelu_argument(x);
+       return logistic(u) * logistic(-u) * 2 * kGeluScale * (1 + 3 * 0.044715L * x * x);
+     }},
+};
+
+/// Bounds in units of the type's epsilon: of values, relative to max(1, |x|) and for x >= -6 to the value; of slopes,
+/// absolute.
+template <class T>
+void expect_activation(const Activation& f, double absolute, double relative, double of_slope) {
+  using Limits = std::numeric_limits<T>;
+  std::vector<T> x;
+  for (int i = 0; i <= 200000; ++i) x.push_back(static_cast<T>(-20 + i * 2e-4));
+  for (const T number : many_numbers<T>())
+    if (std::abs(number) < 1000) x.push_back(number);  // false for NaN
+  const Array y = f.value(array_of(x)), dy = f.slope(array_of(x));
+  int reported = 0;
+  for (std::size_t i = 0; i < x.size() && reported < 5; ++i) {
+    const long double p = f.distribution(x[i]), d = f.density(x[i]), value = x[i] * p, slope = p + x[i] * d;
+    const long double allowed = absolute * Limits::epsilon() * std::fmax(1.0L, std::fabs(1.0L * x[i]));
+    const long double of_value = relative * Limits::epsilon() * std::fabs(value) + Limits::min();
+    const long double error = std::fabs(y.data<T>()[i] - value);
+    const bool right = error <= allowed && (x[i] < -6 || error <= of_value) &&
+                       std::fabs(dy.data<T>()[i] - slope) <= of_slope * Limits::epsilon();
+    EXPECT_TRUE(right) << f.name << "(" << x[i] << ") = " << y.data<T>()[i] << ", not " << value << "; slope "
+                       << dy.data<T>()[i] << ", not " << slope;
+    reported += !right;
   }
-  expect_function<double>("sigmoid", kernels::sigmoid, sigmoid, 4, 1e-300);
-  const auto gelu = [&](L x) { return std::isinf(x) && x < 0 ? nan : x * std::erfc(-x * std::sqrt(0.5L)) / 2; };
-  expect_function<float>("gelu", kernels::gelu, gelu, 3, 1e-6);
-  expect_function<double>("gelu", kernels::gelu, gelu, 3, 1e-14);
-  const auto gelu_tanh = [&](L x) {
-    const L u = std::sqrt(2 / std::acos(-1.0L)) * (x + 0.044715L * x * x * x);
-    return std::isinf(x) && x < 0 ? nan : x * sigmoid(2 * u);
-  };
-  expect_function<float>("gelu_tanh", kernels::gelu_tanh, gelu_tanh, 3, 1e-6);
-  expect_function<double>("gelu_tanh", kernels::gelu_tanh, gelu_tanh, 3, 1e-14);
+}
+
+TEST(Elementwise, ActivationsKeepTheirDigits) {
+  for (const Activation& f : kActivations) {
+    // The tail of gelu_tanh is an exponential of a large rounded number; float64 rounds z^2, too.
+    const double relative = f.value == kernels::gelu_tanh ? 40 : 8;
+    expect_activation<float>(f, 1.5, relative, 1.5);
+    expect_activation<double>(f, 1.5, 40, 1.5);
+  }
+}
+
+template <class T>
+void expect_limits(const Activation& f) {
+  using Limits = std::numeric_limits<T>;
+  const Array x = array_of<T>(
+      {Limits::infinity(), -Limits::infinity(), Limits::lowest(), -1000, Limits::max(), 1000, 0, Limits::quiet_NaN()});
+  const Array y = f.value(x), dy = f.slope(x);
+  const T values[] = {Limits::infinity(), 0, 0, 0, Limits::max(), 1000, 0}, slopes[] = {1, 0, 0, 0, 1, 1, 0.5};
+  for (int i = 0; i < 7; ++i) {
+    EXPECT_EQ(y.data<T>()[i], values[i]) << f.name << " of " << x.data<T>()[i];
+    EXPECT_EQ(dy.data<T>()[i], slopes[i]) << f.name << "' of " << x.data<T>()[i];
+  }
+  EXPECT_TRUE(std::isnan(y.data<T>()[7]) && std::isnan(dy.data<T>()[7])) << f.name;
+}
+
+TEST(Elementwise, ActivationsHaveTheirLimits) {
+  for (const Activation& f : kActivations) {
+    expect_limits<float>(f);
+    expect_limits<double>(f);
+  }
 }
 
 TEST(Elementwise, PowIsThatOfTheStandardLibrary) {
@@ -215,7 +288,7 @@ TEST(Elementwise, ShapesThatDoNotFitNameTheOperation) {
 
 TEST(Elementwise, AValueDoesNotDependOnItsPosition) {
   const Array x = random_array<float>({67}, 1);
-  for (const Function f : {kernels::exp, kernels::gelu, kernels::tanh}) {
+  for (const Function f : {kernels::exp, kernels::gelu, kernels::tanh, kernels::silu}) {
     const Array whole = f(x);
     for (std::int64_t begin = 0; begin < 67; ++begin)
       EXPECT_EQ(f(x.sliced(0, begin, 67 - begin, 1)).data<float>()[0], whole.data<float>()[begin]);
