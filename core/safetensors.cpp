@@ -83,7 +83,8 @@ std::string read_header_text(const InputFile& file) {
                           kLongestHeader, file.size(), length, kDamaged));
   std::string text(length, '\0');
   file.read(kLengthBytes, text.data(), length);
-  if (!text.starts_with('{')) file.fail(fmt::format("the header must start with '{{'{}", kDamaged));
+  if (!text.starts_with('{') || text.find('\0') != text.npos)  // the JSON parser would take a zero byte for the end
+    file.fail(fmt::format("the header must start with '{{' and have no zero bytes{}", kDamaged));
   return text;
 }
 

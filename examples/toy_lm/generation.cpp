@@ -16,6 +16,7 @@ void check(const GenerateOptions& options) {
   if (options.tokens < 0) throw BadInput(fmt::format("--tokens: must be at least 0; got {}", options.tokens));
   if (options.sampler.top_k < 0)
     throw BadInput(fmt::format("--top-k: must be at least 0; got {}", options.sampler.top_k));
+  if (options.seed < 0) throw BadInput(fmt::format("--seed: must be at least 0; got {}", options.seed));
   const double temperature = options.sampler.temperature;
   if (!(temperature >= 0) || std::isinf(temperature))
     throw BadInput(fmt::format("--temperature: must be at least 0; got {}", temperature));
@@ -48,7 +49,7 @@ void generate_text(const GenerateOptions& options) {
   check(options);
   const SavedModel saved = load_model(options.from + "/model.safetensors");
   const auto prompt = saved.vocabulary.encode(decode_utf8(options.prompt, "--prompt"), "--prompt");
-  tg::manual_seed(options.seed);
+  tg::manual_seed(static_cast<std::uint64_t>(options.seed));
   print(options.prompt);
   generate(saved.model, saved.vocabulary, prompt, options.tokens, options.sampler,
            [&](std::int64_t token) { print(saved.vocabulary.decode(token)); });

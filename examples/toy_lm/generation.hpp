@@ -19,7 +19,7 @@ struct GenerateOptions {
   std::string prompt;
   std::int64_t tokens = 500;
   SamplerOptions sampler;
-  std::uint64_t seed = 1337;
+  std::int64_t seed = 1337;
 };
 /// Checks everything (BadInput), then prints the prompt and what follows it.
 void generate_text(const GenerateOptions& options);

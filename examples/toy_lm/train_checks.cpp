@@ -34,6 +34,7 @@ void check(const TrainOptions& options) {
   at_least("--width", options.model.width, 1);
   at_least("--warmup", options.warmup, 0);
   at_least("--eval-every", options.eval_every, 1);
+  at_least("--seed", options.seed, 0);
   if (options.model.width % options.model.heads != 0)
     throw BadInput(fmt::format("--heads: must divide --width; got {} heads and width {}", options.model.heads,
                                options.model.width));

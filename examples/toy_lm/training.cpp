@@ -156,9 +156,10 @@ class Trainer {
 
 void train(const TrainOptions& options) {
   check(options);
-  Corpus corpus = load_corpus(options.text, options.seed, options.model.context);
+  const auto seed = static_cast<std::uint64_t>(options.seed);
+  Corpus corpus = load_corpus(options.text, seed, options.model.context);
   check_folder(options.out);
-  tg::manual_seed(options.seed);
+  tg::manual_seed(seed);
   Trainer(options, std::move(corpus)).run();
 }
 

@@ -21,7 +21,7 @@ struct TrainOptions {
   double beta2 = 0.99;
   double clip = 1.0;
   std::int64_t eval_every = 250;
-  std::uint64_t seed = 1337;
+  std::int64_t seed = 1337;
 };
 
 /// Windows of the validation part that evaluations on the way look at; the last one looks at all of them.
