@@ -7,9 +7,10 @@
 
 #define xt tapegrad_private_xt
 #define cxxblas tapegrad_private_cxxblas
-// First: it says that there is a CBLAS. Without it every product runs in loops, right but dozens of times slower.
 #include <xtensor-blas/xblas_config.hpp>
-
+#ifndef HAVE_CBLAS
+#error "without a CBLAS cxxblas runs every product in loops, dozens of times slower"
+#endif
 #include <xflens/cxxblas/cxxblas.cxx>
 #undef cxxblas
 #undef xt
