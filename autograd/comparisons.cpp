@@ -27,42 +27,18 @@ bool all_true(const core::Array& x) {
 
 }  // namespace
 
-Tensor eq(const Tensor& a, const Tensor& b) {
-  return compare(Comparison::eq, a, b);
-}
-Tensor eq(const Tensor& a, const Scalar& b) {
-  return compare(Comparison::eq, a, b);
-}
-Tensor ne(const Tensor& a, const Tensor& b) {
-  return compare(Comparison::ne, a, b);
-}
-Tensor ne(const Tensor& a, const Scalar& b) {
-  return compare(Comparison::ne, a, b);
-}
-Tensor lt(const Tensor& a, const Tensor& b) {
-  return compare(Comparison::lt, a, b);
-}
-Tensor lt(const Tensor& a, const Scalar& b) {
-  return compare(Comparison::lt, a, b);
-}
-Tensor le(const Tensor& a, const Tensor& b) {
-  return compare(Comparison::le, a, b);
-}
-Tensor le(const Tensor& a, const Scalar& b) {
-  return compare(Comparison::le, a, b);
-}
-Tensor gt(const Tensor& a, const Tensor& b) {
-  return compare(Comparison::gt, a, b);
-}
-Tensor gt(const Tensor& a, const Scalar& b) {
-  return compare(Comparison::gt, a, b);
-}
-Tensor ge(const Tensor& a, const Tensor& b) {
-  return compare(Comparison::ge, a, b);
-}
-Tensor ge(const Tensor& a, const Scalar& b) {
-  return compare(Comparison::ge, a, b);
-}
+Tensor eq(const Tensor& a, const Tensor& b) { return compare(Comparison::eq, a, b); }
+Tensor eq(const Tensor& a, const Scalar& b) { return compare(Comparison::eq, a, b); }
+Tensor ne(const Tensor& a, const Tensor& b) { return compare(Comparison::ne, a, b); }
+Tensor ne(const Tensor& a, const Scalar& b) { return compare(Comparison::ne, a, b); }
+Tensor lt(const Tensor& a, const Tensor& b) { return compare(Comparison::lt, a, b); }
+Tensor lt(const Tensor& a, const Scalar& b) { return compare(Comparison::lt, a, b); }
+Tensor le(const Tensor& a, const Tensor& b) { return compare(Comparison::le, a, b); }
+Tensor le(const Tensor& a, const Scalar& b) { return compare(Comparison::le, a, b); }
+Tensor gt(const Tensor& a, const Tensor& b) { return compare(Comparison::gt, a, b); }
+Tensor gt(const Tensor& a, const Scalar& b) { return compare(Comparison::gt, a, b); }
+Tensor ge(const Tensor& a, const Tensor& b) { return compare(Comparison::ge, a, b); }
+Tensor ge(const Tensor& a, const Scalar& b) { return compare(Comparison::ge, a, b); }
 
 Tensor logical_and(const Tensor& a, const Tensor& b) {
   return Tensor(kernels::logical_and(a.array().converted(boolean), b.array().converted(boolean)));
@@ -70,19 +46,11 @@ Tensor logical_and(const Tensor& a, const Tensor& b) {
 Tensor logical_or(const Tensor& a, const Tensor& b) {
   return Tensor(kernels::logical_or(a.array().converted(boolean), b.array().converted(boolean)));
 }
-Tensor logical_not(const Tensor& x) {
-  return Tensor(kernels::logical_not(x.array()));
-}
-Tensor isnan(const Tensor& x) {
-  return Tensor(kernels::isnan(x.array()));
-}
-Tensor isfinite(const Tensor& x) {
-  return Tensor(kernels::isfinite(x.array()));
-}
+Tensor logical_not(const Tensor& x) { return Tensor(kernels::logical_not(x.array())); }
+Tensor isnan(const Tensor& x) { return Tensor(kernels::isnan(x.array())); }
+Tensor isfinite(const Tensor& x) { return Tensor(kernels::isfinite(x.array())); }
 
-bool equal(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && all_true(eq(a, b).array());
-}
+bool equal(const Tensor& a, const Tensor& b) { return a.shape() == b.shape() && all_true(eq(a, b).array()); }
 bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol) {
   return all_true(kernels::is_close(a.array().converted(float64), b.array().converted(float64), rtol, atol));
 }

@@ -57,24 +57,12 @@ Tensor empty(const Shape& shape, Dtype dtype) {
   return Tensor(Array(shape, dtype));
 }
 
-Tensor zeros(const Shape& shape, Dtype dtype) {
-  return filled("zeros", shape, 0, dtype);
-}
-Tensor ones(const Shape& shape, Dtype dtype) {
-  return filled("ones", shape, 1, dtype);
-}
-Tensor full(const Shape& shape, const Scalar& value, Dtype dtype) {
-  return filled("full", shape, value, dtype);
-}
-Tensor zeros_like(const Tensor& like) {
-  return zeros(like.shape(), like.dtype());
-}
-Tensor ones_like(const Tensor& like) {
-  return ones(like.shape(), like.dtype());
-}
-Tensor full_like(const Tensor& like, const Scalar& value) {
-  return full(like.shape(), value, like.dtype());
-}
+Tensor zeros(const Shape& shape, Dtype dtype) { return filled("zeros", shape, 0, dtype); }
+Tensor ones(const Shape& shape, Dtype dtype) { return filled("ones", shape, 1, dtype); }
+Tensor full(const Shape& shape, const Scalar& value, Dtype dtype) { return filled("full", shape, value, dtype); }
+Tensor zeros_like(const Tensor& like) { return zeros(like.shape(), like.dtype()); }
+Tensor ones_like(const Tensor& like) { return ones(like.shape(), like.dtype()); }
+Tensor full_like(const Tensor& like, const Scalar& value) { return full(like.shape(), value, like.dtype()); }
 
 Tensor eye(std::int64_t n, Dtype dtype) {
   check_shape("eye", {n, n});
@@ -135,12 +123,8 @@ Tensor randn(const Shape& shape, Dtype dtype) {
   return Tensor(core::random_normal(shape, dtype));
 }
 
-Tensor rand_like(const Tensor& like) {
-  return rand(like.shape(), like.dtype());
-}
-Tensor randn_like(const Tensor& like) {
-  return randn(like.shape(), like.dtype());
-}
+Tensor rand_like(const Tensor& like) { return rand(like.shape(), like.dtype()); }
+Tensor randn_like(const Tensor& like) { return randn(like.shape(), like.dtype()); }
 
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape) {
   check_shape("randint", shape);

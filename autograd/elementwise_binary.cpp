@@ -26,9 +26,7 @@ Tensor operator+(const Tensor& a, const Scalar& b) {
   if (!is_promoted(a, b)) return promoted(a, b) + b;
   return record("add_scalar", kernels::add(a.array(), number(b)), {a}, [](const Tensor& g) { return Tensors{g}; });
 }
-Tensor operator+(const Scalar& a, const Tensor& b) {
-  return b + a;
-}
+Tensor operator+(const Scalar& a, const Tensor& b) { return b + a; }
 
 Tensor operator-(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](const Tensor& p, const Tensor& q) { return p - q; });
@@ -58,16 +56,12 @@ Tensor operator*(const Tensor& a, const Scalar& b) {
   return record("multiply_scalar", kernels::multiply(a.array(), number(b)), {a},
                 [b](const Tensor& g) { return Tensors{g * b}; });
 }
-Tensor operator*(const Scalar& a, const Tensor& b) {
-  return b * a;
-}
+Tensor operator*(const Scalar& a, const Tensor& b) { return b * a; }
 
 namespace {
 
 /// Integers divide as float32, or as what the other operand is.
-Tensor as_floating(const Tensor& x) {
-  return is_floating(x.dtype()) ? x : to(x, float32);
-}
+Tensor as_floating(const Tensor& x) { return is_floating(x.dtype()) ? x : to(x, float32); }
 
 }  // namespace
 
@@ -150,9 +144,7 @@ Tensor minimum(const Tensor& a, const Tensor& b) {
 namespace {
 
 /// The condition as booleans.
-core::Array chosen(const Tensor& condition) {
-  return condition.array().converted(boolean);
-}
+core::Array chosen(const Tensor& condition) { return condition.array().converted(boolean); }
 
 }  // namespace
 
@@ -177,8 +169,6 @@ Tensor where(const Tensor& condition, const Scalar& a, const Tensor& b) {
                 [mask](const Tensor& g) { return Tensors{where(mask, 0, g)}; });
 }
 
-Tensor Tensor::pow(const Scalar& exponent) const {
-  return tapegrad::pow(*this, exponent);
-}
+Tensor Tensor::pow(const Scalar& exponent) const { return tapegrad::pow(*this, exponent); }
 
 }  // namespace tapegrad

@@ -42,9 +42,7 @@ constexpr double kGeluCubic = 0.044715;
 
 }  // namespace
 
-Tensor operator-(const Tensor& a) {
-  return neg(a);
-}
+Tensor operator-(const Tensor& a) { return neg(a); }
 Tensor neg(const Tensor& x) {
   return numeric_function(x, [](const Tensor& x) {
     return record("neg", kernels::negative(x.array()), {x}, [](const Tensor& g) { return Tensors{-g}; });
@@ -63,15 +61,9 @@ Tensor square(const Tensor& x) {
     return record("square", kernels::square(x.array()), {x}, [x](const Tensor& g) { return Tensors{g * (x * 2)}; });
   });
 }
-Tensor floor(const Tensor& x) {
-  return record_step("floor", kernels::floor(x.array()), x);
-}
-Tensor ceil(const Tensor& x) {
-  return record_step("ceil", kernels::ceil(x.array()), x);
-}
-Tensor round(const Tensor& x) {
-  return record_step("round", kernels::round(x.array()), x);
-}
+Tensor floor(const Tensor& x) { return record_step("floor", kernels::floor(x.array()), x); }
+Tensor ceil(const Tensor& x) { return record_step("ceil", kernels::ceil(x.array()), x); }
+Tensor round(const Tensor& x) { return record_step("round", kernels::round(x.array()), x); }
 
 Tensor exp(const Tensor& x) {
   return real_function(x, [](const Tensor& x) {
@@ -213,20 +205,10 @@ Tensor gelu(const Tensor& x, GeluApproximation approximate) {
   });
 }
 
-Tensor Tensor::exp() const {
-  return tapegrad::exp(*this);
-}
-Tensor Tensor::log() const {
-  return tapegrad::log(*this);
-}
-Tensor Tensor::sqrt() const {
-  return tapegrad::sqrt(*this);
-}
-Tensor Tensor::abs() const {
-  return tapegrad::abs(*this);
-}
-Tensor Tensor::tanh() const {
-  return tapegrad::tanh(*this);
-}
+Tensor Tensor::exp() const { return tapegrad::exp(*this); }
+Tensor Tensor::log() const { return tapegrad::log(*this); }
+Tensor Tensor::sqrt() const { return tapegrad::sqrt(*this); }
+Tensor Tensor::abs() const { return tapegrad::abs(*this); }
+Tensor Tensor::tanh() const { return tapegrad::tanh(*this); }
 
 }  // namespace tapegrad

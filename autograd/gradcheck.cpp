@@ -224,9 +224,7 @@ void check_float64(const std::string& name, const Tensor& tensor) {
                      "; convert it with .to(tapegrad::float64)");
 }
 
-bool is_moved(const Tensor& tensor) {
-  return tensor.defined() && is_floating(tensor.dtype());
-}
+bool is_moved(const Tensor& tensor) { return tensor.defined() && is_floating(tensor.dtype()); }
 
 GradcheckReport check(Problem problem, const GradcheckOptions& options) {
   if (problem.targets.empty())

@@ -9,9 +9,7 @@
 namespace tapegrad::autograd {
 namespace {
 
-Tensor tensor_of(const Values& values, const Shape& shape) {
-  return from_vector(values, shape, float64);
-}
+Tensor tensor_of(const Values& values, const Shape& shape) { return from_vector(values, shape, float64); }
 
 /// These values, row-major, in fresh memory whose axes are ordered as those of `like` are: a transposed input stays
 /// one.
@@ -51,9 +49,7 @@ Values unit(std::int64_t size, std::int64_t index) {
   return values;
 }
 
-double dot(const Values& a, const Values& b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
-}
+double dot(const Values& a, const Values& b) { return std::inner_product(a.begin(), a.end(), b.begin(), 0.0); }
 
 Values difference(const Values& a, const Values& b, double divisor) {
   Values result(a.size());
@@ -61,9 +57,7 @@ Values difference(const Values& a, const Values& b, double divisor) {
   return result;
 }
 
-Values random_values(std::int64_t size) {
-  return Tensor(core::random_normal({size}, float64)).to_vector<double>();
-}
+Values random_values(std::int64_t size) { return Tensor(core::random_normal({size}, float64)).to_vector<double>(); }
 
 /// The distance that an element really moves, which rounding makes a little different from `step`.
 double real_step(double value, double step) {

@@ -28,9 +28,7 @@ void check_arguments(const Tensor& x, const Tensor& weight, const Tensor& bias) 
 }
 
 /// Product of all sizes but the last one.
-std::int64_t rows_of(const Shape& shape) {
-  return shape.sub(0, shape.rank() - 1).numel();
-}
+std::int64_t rows_of(const Shape& shape) { return shape.sub(0, shape.rank() - 1).numel(); }
 
 core::Array product(const core::Array& x, const core::Array& weight, const core::Array& bias) {
   Shape shape = x.shape();

@@ -51,8 +51,6 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   return result;
 }
 
-Tensor Tensor::matmul(const Tensor& other) const {
-  return tapegrad::matmul(*this, other);
-}
+Tensor Tensor::matmul(const Tensor& other) const { return tapegrad::matmul(*this, other); }
 
 }  // namespace tapegrad

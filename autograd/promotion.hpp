@@ -14,15 +14,9 @@ auto with_common_dtype(const Tensor& a, const Tensor& b, F f) {
   return f(to(a, dtype), to(b, dtype));
 }
 /// x in the dtype that an operation with `scalar` has.
-inline Tensor promoted(const Tensor& x, const Scalar& scalar) {
-  return to(x, scalar.promoted_with(x.dtype()));
-}
-inline bool is_promoted(const Tensor& x, const Scalar& scalar) {
-  return scalar.promoted_with(x.dtype()) == x.dtype();
-}
+inline Tensor promoted(const Tensor& x, const Scalar& scalar) { return to(x, scalar.promoted_with(x.dtype())); }
+inline bool is_promoted(const Tensor& x, const Scalar& scalar) { return scalar.promoted_with(x.dtype()) == x.dtype(); }
 
-inline core::kernels::Number number(const Scalar& scalar) {
-  return {scalar.real(), scalar.integer()};
-}
+inline core::kernels::Number number(const Scalar& scalar) { return {scalar.real(), scalar.integer()}; }
 
 }  // namespace tapegrad::autograd

@@ -126,12 +126,8 @@ Tensor max(const Tensor& x, std::int64_t axis, bool keepdim) {
 Tensor min(const Tensor& x, std::int64_t axis, bool keepdim) {
   return extreme_along("min", x, axis, keepdim, kernels::min_along);
 }
-Tensor max(const Tensor& x) {
-  return amax(x);
-}
-Tensor min(const Tensor& x) {
-  return amin(x);
-}
+Tensor max(const Tensor& x) { return amax(x); }
+Tensor min(const Tensor& x) { return amin(x); }
 Tensor amax(const Tensor& x, const Axes& axes, bool keepdim) {
   return extreme_over("amax", x, axes, keepdim, kernels::amax);
 }
@@ -183,26 +179,12 @@ Tensor all(const Tensor& x, const Axes& axes, bool keepdim) {
   return Tensor(kernels::amin(x.array().converted(boolean), reduced, keepdim));
 }
 
-Tensor Tensor::sum(const Axes& axes, bool keepdim) const {
-  return tapegrad::sum(*this, axes, keepdim);
-}
-Tensor Tensor::mean(const Axes& axes, bool keepdim) const {
-  return tapegrad::mean(*this, axes, keepdim);
-}
-Tensor Tensor::max(std::int64_t axis, bool keepdim) const {
-  return tapegrad::max(*this, axis, keepdim);
-}
-Tensor Tensor::min(std::int64_t axis, bool keepdim) const {
-  return tapegrad::min(*this, axis, keepdim);
-}
-Tensor Tensor::max() const {
-  return tapegrad::max(*this);
-}
-Tensor Tensor::min() const {
-  return tapegrad::min(*this);
-}
-Tensor Tensor::argmax(std::int64_t axis, bool keepdim) const {
-  return tapegrad::argmax(*this, axis, keepdim);
-}
+Tensor Tensor::sum(const Axes& axes, bool keepdim) const { return tapegrad::sum(*this, axes, keepdim); }
+Tensor Tensor::mean(const Axes& axes, bool keepdim) const { return tapegrad::mean(*this, axes, keepdim); }
+Tensor Tensor::max(std::int64_t axis, bool keepdim) const { return tapegrad::max(*this, axis, keepdim); }
+Tensor Tensor::min(std::int64_t axis, bool keepdim) const { return tapegrad::min(*this, axis, keepdim); }
+Tensor Tensor::max() const { return tapegrad::max(*this); }
+Tensor Tensor::min() const { return tapegrad::min(*this); }
+Tensor Tensor::argmax(std::int64_t axis, bool keepdim) const { return tapegrad::argmax(*this, axis, keepdim); }
 
 }  // namespace tapegrad

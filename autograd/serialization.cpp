@@ -8,9 +8,7 @@ void save_safetensors(const std::string& path, const StateDict& entries, const M
   core::write_safetensors(path, arrays, metadata);
 }
 
-StateDict load_safetensors(const std::string& path) {
-  return load_annotated_safetensors(path).entries;
-}
+StateDict load_safetensors(const std::string& path) { return load_annotated_safetensors(path).entries; }
 
 AnnotatedStateDict load_annotated_safetensors(const std::string& path) {
   core::SafetensorsContent content = core::read_safetensors(path);

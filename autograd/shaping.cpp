@@ -162,41 +162,19 @@ Tensor to(const Tensor& x, Dtype dtype) {
   return record("to", std::move(value), {x}, [before = x.dtype()](const Tensor& g) { return Tensors{to(g, before)}; });
 }
 
-Tensor Tensor::to(Dtype dtype) const {
-  return tapegrad::to(*this, dtype);
-}
-Tensor Tensor::clone() const {
-  return tapegrad::clone(*this);
-}
-Tensor Tensor::contiguous() const {
-  return tapegrad::contiguous(*this);
-}
-Tensor Tensor::reshape(const Shape& shape) const {
-  return tapegrad::reshape(*this, shape);
-}
-Tensor Tensor::flatten(std::int64_t first, std::int64_t last) const {
-  return tapegrad::flatten(*this, first, last);
-}
-Tensor Tensor::transpose(std::int64_t a, std::int64_t b) const {
-  return tapegrad::transpose(*this, a, b);
-}
-Tensor Tensor::permute(const Shape& axes) const {
-  return tapegrad::permute(*this, axes);
-}
-Tensor Tensor::squeeze(std::int64_t axis) const {
-  return tapegrad::squeeze(*this, axis);
-}
-Tensor Tensor::unsqueeze(std::int64_t axis) const {
-  return tapegrad::unsqueeze(*this, axis);
-}
-Tensor Tensor::expand(const Shape& shape) const {
-  return tapegrad::expand(*this, shape);
-}
+Tensor Tensor::to(Dtype dtype) const { return tapegrad::to(*this, dtype); }
+Tensor Tensor::clone() const { return tapegrad::clone(*this); }
+Tensor Tensor::contiguous() const { return tapegrad::contiguous(*this); }
+Tensor Tensor::reshape(const Shape& shape) const { return tapegrad::reshape(*this, shape); }
+Tensor Tensor::flatten(std::int64_t first, std::int64_t last) const { return tapegrad::flatten(*this, first, last); }
+Tensor Tensor::transpose(std::int64_t a, std::int64_t b) const { return tapegrad::transpose(*this, a, b); }
+Tensor Tensor::permute(const Shape& axes) const { return tapegrad::permute(*this, axes); }
+Tensor Tensor::squeeze(std::int64_t axis) const { return tapegrad::squeeze(*this, axis); }
+Tensor Tensor::unsqueeze(std::int64_t axis) const { return tapegrad::unsqueeze(*this, axis); }
+Tensor Tensor::expand(const Shape& shape) const { return tapegrad::expand(*this, shape); }
 Tensor Tensor::slice(std::int64_t axis, std::int64_t start, std::int64_t stop, std::int64_t step) const {
   return tapegrad::slice(*this, axis, start, stop, step);
 }
-Tensor Tensor::select(std::int64_t axis, std::int64_t index) const {
-  return tapegrad::select(*this, axis, index);
-}
+Tensor Tensor::select(std::int64_t axis, std::int64_t index) const { return tapegrad::select(*this, axis, index); }
 
 }  // namespace tapegrad

@@ -52,9 +52,7 @@ class GradMode {
   bool before_;
 };
 
-bool lower_number(const core::Shared<Entry>& a, const core::Shared<Entry>& b) {
-  return a->number() < b->number();
-}
+bool lower_number(const core::Shared<Entry>& a, const core::Shared<Entry>& b) { return a->number() < b->number(); }
 
 /// `first` + `second`; in the memory of `first` if nobody else can see it.
 Tensor accumulate(Tensor first, const Tensor& second) {
@@ -220,13 +218,9 @@ EntrySet on_paths(const Tensors& outputs, const EntrySet& targets,
 
 }  // namespace
 
-const Entry* running_entry() {
-  return running;
-}
+const Entry* running_entry() { return running; }
 
-bool needs_gradient(int i) {
-  return !running || i >= running->inputs() || is_wanted(running->edge(i));
-}
+bool needs_gradient(int i) { return !running || i >= running->inputs() || is_wanted(running->edge(i)); }
 
 namespace {
 

@@ -7,12 +7,8 @@
 
 namespace tapegrad {
 
-NoGradGuard::NoGradGuard() : before_(autograd::grad_enabled()) {
-  autograd::set_grad_enabled(false);
-}
-NoGradGuard::~NoGradGuard() {
-  autograd::set_grad_enabled(before_);
-}
+NoGradGuard::NoGradGuard() : before_(autograd::grad_enabled()) { autograd::set_grad_enabled(false); }
+NoGradGuard::~NoGradGuard() { autograd::set_grad_enabled(before_); }
 
 namespace autograd {
 namespace {
@@ -23,12 +19,8 @@ std::atomic<std::uint64_t> ended_entries{0};
 
 }  // namespace
 
-bool grad_enabled() {
-  return enabled;
-}
-void set_grad_enabled(bool value) {
-  enabled = value;
-}
+bool grad_enabled() { return enabled; }
+void set_grad_enabled(bool value) { enabled = value; }
 
 Edge::Edge(const TensorBody& input) {
   const core::Storage& storage = *input.array.storage();
@@ -58,12 +50,8 @@ Edge::~Edge() {
   if (kind_ == Kind::leaf) leaf()->release();
 }
 
-const Shape& Edge::shape() const {
-  return kind_ == Kind::entry ? entry()->shape() : leaf()->array.shape();
-}
-Dtype Edge::dtype() const {
-  return kind_ == Kind::entry ? entry()->dtype() : leaf()->array.dtype();
-}
+const Shape& Edge::shape() const { return kind_ == Kind::entry ? entry()->shape() : leaf()->array.shape(); }
+Dtype Edge::dtype() const { return kind_ == Kind::entry ? entry()->dtype() : leaf()->array.dtype(); }
 
 Entry::Entry(const char* name, const Tensor& value, const Inputs& inputs)
     : inputs_(inputs.count()),

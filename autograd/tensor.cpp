@@ -42,15 +42,9 @@ using autograd::defined_body;
 
 Tensor::Tensor(core::Array array) : body_(autograd::make_body(std::move(array))) {}
 
-const Shape& Tensor::shape() const {
-  return defined_body(*this).array.shape();
-}
-Dtype Tensor::dtype() const {
-  return defined_body(*this).array.dtype();
-}
-std::int64_t Tensor::size(std::int64_t axis) const {
-  return shape()[normalize_axis("size", axis, rank())];
-}
+const Shape& Tensor::shape() const { return defined_body(*this).array.shape(); }
+Dtype Tensor::dtype() const { return defined_body(*this).array.dtype(); }
+std::int64_t Tensor::size(std::int64_t axis) const { return shape()[normalize_axis("size", axis, rank())]; }
 
 double Tensor::item() const {
   if (numel() != 1)
@@ -61,12 +55,8 @@ double Tensor::item() const {
                         [&](auto type) { return static_cast<double>(*value.data<typename decltype(type)::type>()); });
 }
 
-bool Tensor::requires_grad() const {
-  return defined_body(*this).wants_gradient();
-}
-bool Tensor::is_leaf() const {
-  return !defined_body(*this).entry;
-}
+bool Tensor::requires_grad() const { return defined_body(*this).wants_gradient(); }
+bool Tensor::is_leaf() const { return !defined_body(*this).entry; }
 
 Tensor& Tensor::requires_grad_(bool requires_grad) {
   if (requires_grad && !is_floating(dtype()))
@@ -79,9 +69,7 @@ Tensor& Tensor::requires_grad_(bool requires_grad) {
   return *this;
 }
 
-Tensor Tensor::grad() const {
-  return defined_body(*this).grad;
-}
+Tensor Tensor::grad() const { return defined_body(*this).grad; }
 
 void Tensor::set_grad(const Tensor& grad) const {
   const autograd::TensorBody& body = defined_body(*this);
@@ -94,9 +82,7 @@ void Tensor::set_grad(const Tensor& grad) const {
   body_->grad = grad;
 }
 
-Tensor Tensor::detach() const {
-  return Tensor(defined_body(*this).array);
-}
+Tensor Tensor::detach() const { return Tensor(defined_body(*this).array); }
 
 core::Array& Tensor::mutable_array() const {
   const autograd::TensorBody& body = defined_body(*this);

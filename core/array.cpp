@@ -82,9 +82,7 @@ std::optional<Array> Array::reshaped_view(const Shape& shape) const {
   return Array(storage_, offset_, shape, strides, dtype_);
 }
 
-Array Array::contiguous() const {
-  return is_contiguous() ? *this : copy();
-}
+Array Array::contiguous() const { return is_contiguous() ? *this : copy(); }
 
 Array Array::reshaped(const Shape& shape) const {
   if (std::optional<Array> view = reshaped_view(shape)) return *view;

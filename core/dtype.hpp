@@ -14,12 +14,8 @@ inline constexpr Dtype float32 = Dtype::float32;
 inline constexpr Dtype float64 = Dtype::float64;
 
 /// Bytes of one element.
-constexpr std::int64_t size_of(Dtype dtype) {
-  return dtype == Dtype::boolean ? 1 : dtype == Dtype::float32 ? 4 : 8;
-}
-constexpr bool is_floating(Dtype dtype) {
-  return dtype >= Dtype::float32;
-}
+constexpr std::int64_t size_of(Dtype dtype) { return dtype == Dtype::boolean ? 1 : dtype == Dtype::float32 ? 4 : 8; }
+constexpr bool is_floating(Dtype dtype) { return dtype >= Dtype::float32; }
 constexpr std::string_view name_of(Dtype dtype) {
   return dtype == Dtype::boolean   ? "boolean"
          : dtype == Dtype::int64   ? "int64"
@@ -27,9 +23,7 @@ constexpr std::string_view name_of(Dtype dtype) {
                                    : "float64";
 }
 /// The smaller type that holds both: boolean < int64 < float32 < float64.
-constexpr Dtype promote(Dtype a, Dtype b) {
-  return a < b ? b : a;
-}
+constexpr Dtype promote(Dtype a, Dtype b) { return a < b ? b : a; }
 
 template <class T>
 struct DtypeOf;

@@ -16,15 +16,9 @@ thread_local RandomState generator{kDefaultSeed, 0};
 
 }  // namespace
 
-void manual_seed(std::uint64_t seed) {
-  generator = {seed, 0};
-}
-RandomState random_state() {
-  return generator;
-}
-void set_random_state(const RandomState& state) {
-  generator = state;
-}
+void manual_seed(std::uint64_t seed) { generator = {seed, 0}; }
+RandomState random_state() { return generator; }
+void set_random_state(const RandomState& state) { generator = state; }
 
 namespace core {
 namespace {

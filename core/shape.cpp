@@ -18,9 +18,7 @@ Shape Shape::filled(int rank, std::int64_t value) {
   return shape;
 }
 
-void Shape::push_back(std::int64_t size) {
-  insert(rank_, size);
-}
+void Shape::push_back(std::int64_t size) { insert(rank_, size); }
 
 void Shape::insert(int position, std::int64_t size) {
   if (rank_ == kMaxRank)

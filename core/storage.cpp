@@ -210,11 +210,7 @@ std::int64_t peak() {
   core::unreported.report();
   return core::peak_bytes.load();
 }
-void reset_peak() {
-  core::peak_bytes.store(current());
-}
-std::int64_t system_allocations() {
-  return core::system_calls.load();
-}
+void reset_peak() { core::peak_bytes.store(current()); }
+std::int64_t system_allocations() { return core::system_calls.load(); }
 }  // namespace memory
 }  // namespace tapegrad

@@ -21,9 +21,7 @@ namespace {
 
 constexpr const char* kName = "scaled_dot_product_attention";
 
-Shape leading(const Tensor& x) {
-  return x.shape().sub(0, x.rank() - 2);
-}
+Shape leading(const Tensor& x) { return x.shape().sub(0, x.rank() - 2); }
 
 void check_operand(const char* what, const Tensor& x, const Tensor& query) {
   if (x.rank() < 2)
@@ -97,13 +95,9 @@ Tensor masked_softmax(const Tensor& scores, const core::Array& mask, bool causal
       });
 }
 
-bool all_finite(const Tensor& x) {
-  return core::kernels::all_finite(x.array());
-}
+bool all_finite(const Tensor& x) { return core::kernels::all_finite(x.array()); }
 
-Tensor finite_part(const Tensor& x) {
-  return where(isfinite(x), x, 0.0);
-}
+Tensor finite_part(const Tensor& x) { return where(isfinite(x), x, 0.0); }
 
 Tensor poisoned(const Tensor& x, const Tensor& where_bad) {
   return where(where_bad, std::numeric_limits<double>::quiet_NaN(), x);

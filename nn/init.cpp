@@ -30,25 +30,15 @@ Fans fans(const char* operation, const Tensor& x) {
 }
 
 /// sqrt(numerator / fan), and 0 for a weight without elements.
-double root(double numerator, double fan) {
-  return std::sqrt(numerator / std::max(fan, 1.0));
-}
+double root(double numerator, double fan) { return std::sqrt(numerator / std::max(fan, 1.0)); }
 
-Tensor symmetric(const Tensor& x, double bound) {
-  return uniform_(x, -bound, bound);
-}
+Tensor symmetric(const Tensor& x, double bound) { return uniform_(x, -bound, bound); }
 
 }  // namespace
 
-Tensor constant_(const Tensor& x, double value) {
-  return overwrite(x, full({}, value, x.dtype()));
-}
-Tensor zeros_(const Tensor& x) {
-  return constant_(x, 0.0);
-}
-Tensor ones_(const Tensor& x) {
-  return constant_(x, 1.0);
-}
+Tensor constant_(const Tensor& x, double value) { return overwrite(x, full({}, value, x.dtype())); }
+Tensor zeros_(const Tensor& x) { return constant_(x, 0.0); }
+Tensor ones_(const Tensor& x) { return constant_(x, 1.0); }
 
 Tensor uniform_(const Tensor& x, double low, double high) {
   return overwrite(x, rand(x.shape(), x.dtype()) * (high - low) + low);

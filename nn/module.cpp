@@ -83,9 +83,7 @@ struct Module::State {
   }
 };
 
-Module::Module(std::string type) : state_(std::make_shared<State>()) {
-  state_->type = std::move(type);
-}
+Module::Module(std::string type) : state_(std::make_shared<State>()) { state_->type = std::move(type); }
 
 Tensors Module::parameters() const {
   Tensors list;
@@ -93,9 +91,7 @@ Tensors Module::parameters() const {
   return list;
 }
 
-std::vector<NamedTensor> Module::named_parameters() const {
-  return state_->distinct_parameters();
-}
+std::vector<NamedTensor> Module::named_parameters() const { return state_->distinct_parameters(); }
 
 std::vector<NamedTensor> Module::named_buffers() const {
   std::vector<NamedTensor> list;
@@ -105,17 +101,13 @@ std::vector<NamedTensor> Module::named_buffers() const {
   return list;
 }
 
-std::int64_t Module::num_parameters() const {
-  return state_->count();
-}
+std::int64_t Module::num_parameters() const { return state_->count(); }
 
 void Module::train(bool on) {
   state_->walk([on](State& state, const std::string&) { state.training = on; });
 }
 
-bool Module::is_training() const {
-  return state_->training;
-}
+bool Module::is_training() const { return state_->training; }
 
 void Module::zero_grad() const {
   for (const auto& [name, parameter] : named_parameters()) parameter.set_grad({});
@@ -184,9 +176,7 @@ std::string Module::to_string() const {
   return text;
 }
 
-const std::string& Module::name() const {
-  return state_->name;
-}
+const std::string& Module::name() const { return state_->name; }
 
 Tensor Module::register_parameter(const std::string& name, Tensor parameter) {
   state_->check_name("register_parameter", name);
@@ -215,16 +205,10 @@ void Module::adopt(const std::string& name, const Module& child) {
   state_->children.emplace_back(name, child.state_);
 }
 
-void Module::describe(std::string arguments) {
-  state_->arguments = std::move(arguments);
-}
+void Module::describe(std::string arguments) { state_->arguments = std::move(arguments); }
 
-void Module::pass_name_to_children() {
-  state_->passes_name = true;
-}
+void Module::pass_name_to_children() { state_->passes_name = true; }
 
-core::Scope Module::scope() const {
-  return core::Scope(state_->call_name);
-}
+core::Scope Module::scope() const { return core::Scope(state_->call_name); }
 
 }  // namespace tapegrad::nn

@@ -9,9 +9,7 @@
 namespace tapegrad::optim {
 namespace {
 
-std::vector<ParamGroup> one_group(Tensors parameters) {
-  return {{.parameters = std::move(parameters)}};
-}
+std::vector<ParamGroup> one_group(Tensors parameters) { return {{.parameters = std::move(parameters)}}; }
 
 AdamOptions without_decoupling(const AdamWOptions& options) {
   return {options.lr, options.betas, options.eps, options.weight_decay, options.amsgrad, options.maximize};

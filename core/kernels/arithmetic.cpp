@@ -85,15 +85,9 @@ Array add(const Array& a, Number b) {
   if (a.dtype() == Dtype::boolean) return b.real != 0 ? compare(Comparison::ge, a, Number{}) : a.copy();
   return binary("add", a, b, kAdd);
 }
-Array subtract(const Array& a, const Array& b) {
-  return binary("subtract", a, b, kSubtract);
-}
-Array subtract(const Array& a, Number b) {
-  return binary("subtract", a, b, kSubtract);
-}
-Array subtract(Number a, const Array& b) {
-  return binary("subtract", a, b, kSubtract);
-}
+Array subtract(const Array& a, const Array& b) { return binary("subtract", a, b, kSubtract); }
+Array subtract(const Array& a, Number b) { return binary("subtract", a, b, kSubtract); }
+Array subtract(Number a, const Array& b) { return binary("subtract", a, b, kSubtract); }
 Array multiply(const Array& a, const Array& b) {
   if (a.dtype() == Dtype::boolean) return map<bool, bool, bool>(common_shape("multiply", a, b), kAnd, a, b);
   return binary("multiply", a, b, kMultiply);

@@ -24,9 +24,7 @@ void drop_block(T* y, const T* x, const PhiloxBlock& block, std::uint64_t thresh
 
 }  // namespace
 
-std::uint64_t dropout_counters(std::int64_t size) {
-  return static_cast<std::uint64_t>((size + 3) / 4);
-}
+std::uint64_t dropout_counters(std::int64_t size) { return static_cast<std::uint64_t>((size + 3) / 4); }
 
 Array dropout(const Array& x_any, double p, const RandomState& state) {
   const Array x = x_any.contiguous();

@@ -139,15 +139,9 @@ Array softplus(const Array& x) {
     return xsimd::select(v > X(0), v, X(0)) + xsimd::log1p(simd::exp(-xsimd::abs(v)));
   });
 }
-Array silu(const Array& x) {
-  return gated<Logistic>("silu", x);
-}
-Array gelu(const Array& x) {
-  return gated<Normal>("gelu", x);
-}
-Array gelu_tanh(const Array& x) {
-  return gated<TanhNormal>("gelu", x);
-}
+Array silu(const Array& x) { return gated<Logistic>("silu", x); }
+Array gelu(const Array& x) { return gated<Normal>("gelu", x); }
+Array gelu_tanh(const Array& x) { return gated<TanhNormal>("gelu", x); }
 
 Array sqrt_backward(const Array& g, const Array& y) {
   return backward("sqrt", g, y, [](auto g, auto y) {
@@ -164,14 +158,8 @@ Array sigmoid_backward(const Array& g, const Array& y) {
 Array relu_backward(const Array& g, const Array& x) {
   return backward("relu", g, x, [](auto g, auto x) { return xsimd::select(x > decltype(x)(0), g, decltype(g)(0)); });
 }
-Array silu_backward(const Array& g, const Array& x) {
-  return gated_backward<Logistic>("silu", g, x);
-}
-Array gelu_backward(const Array& g, const Array& x) {
-  return gated_backward<Normal>("gelu", g, x);
-}
-Array gelu_tanh_backward(const Array& g, const Array& x) {
-  return gated_backward<TanhNormal>("gelu", g, x);
-}
+Array silu_backward(const Array& g, const Array& x) { return gated_backward<Logistic>("silu", g, x); }
+Array gelu_backward(const Array& g, const Array& x) { return gated_backward<Normal>("gelu", g, x); }
+Array gelu_tanh_backward(const Array& g, const Array& x) { return gated_backward<TanhNormal>("gelu", g, x); }
 
 }  // namespace tapegrad::core::kernels

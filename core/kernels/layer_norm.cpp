@@ -79,9 +79,7 @@ void accumulate_row(T* sums, const T* g, const T* x, const T* stats, std::int64_
   });
 }
 
-std::int64_t rows_of(const Array& x, std::int64_t width) {
-  return width > 0 ? x.numel() / width : 0;
-}
+std::int64_t rows_of(const Array& x, std::int64_t width) { return width > 0 ? x.numel() / width : 0; }
 
 /// Rows are summed in at most kBlocks blocks, each into a line of its own; the lines are added in their order.
 std::int64_t rows_per_block(std::int64_t rows, std::int64_t width) {

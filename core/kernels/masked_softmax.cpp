@@ -111,9 +111,7 @@ void gradient_row(T* out, const T* gradient, const T* weights, std::int64_t n, T
   for (std::int64_t j = whole; j < n; ++j) out[j] = weights[j] != 0 ? weights[j] * (gradient[j] - sum) * scale : T(0);
 }
 
-std::int64_t rows_of(const Shape& shape) {
-  return shape.back() == 0 ? 0 : shape.numel() / shape.back();
-}
+std::int64_t rows_of(const Shape& shape) { return shape.back() == 0 ? 0 : shape.numel() / shape.back(); }
 
 template <class T>
 bool is_finite(const T* row, std::int64_t n) {

@@ -178,7 +178,8 @@ double norm_power(const Array& array, double p) {
     });
   });
   double total = 0;
-  for (const double part : parts) total = std::isinf(p) && !std::isnan(total + part) ? std::max(part, total) : total + part;
+  for (const double part : parts)
+    total = std::isinf(p) && !std::isnan(total + part) ? std::max(part, total) : total + part;
   return total;
 }
 

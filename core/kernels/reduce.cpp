@@ -267,17 +267,9 @@ Shape reduced_shape(const Shape& shape, const Shape& axes, bool keepdim) {
 Array sum(const Array& x, const Shape& axes, bool keepdim) {
   return reduce<Sum>(x.dtype() == Dtype::boolean ? x.converted(Dtype::int64) : x, axes, keepdim);
 }
-Array amax(const Array& x, const Shape& axes, bool keepdim) {
-  return reduce<Max>(x, axes, keepdim);
-}
-Array amin(const Array& x, const Shape& axes, bool keepdim) {
-  return reduce<Min>(x, axes, keepdim);
-}
-Extremes max_along(const Array& x, int axis, bool keepdim) {
-  return reduce_along<Max>(x, axis, keepdim);
-}
-Extremes min_along(const Array& x, int axis, bool keepdim) {
-  return reduce_along<Min>(x, axis, keepdim);
-}
+Array amax(const Array& x, const Shape& axes, bool keepdim) { return reduce<Max>(x, axes, keepdim); }
+Array amin(const Array& x, const Shape& axes, bool keepdim) { return reduce<Min>(x, axes, keepdim); }
+Extremes max_along(const Array& x, int axis, bool keepdim) { return reduce_along<Max>(x, axis, keepdim); }
+Extremes min_along(const Array& x, int axis, bool keepdim) { return reduce_along<Min>(x, axis, keepdim); }
 
 }  // namespace tapegrad::core::kernels

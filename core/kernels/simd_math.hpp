@@ -42,9 +42,7 @@ Batch<T> log(const Batch<T>& x) {
   return xsimd::select(tiny, xsimd::log(x * kScale) - kLogOfScale, xsimd::log(x));
 }
 
-inline Batch<float> erf(const Batch<float>& x) {
-  return xsimd::erf(x);
-}
+inline Batch<float> erf(const Batch<float>& x) { return xsimd::erf(x); }
 /// xsimd's erf has only 14 digits.
 inline Batch<double> erf(const Batch<double>& x) {
   return each(x, [](double element) { return std::erf(element); });
@@ -98,9 +96,7 @@ inline Batch<float> decaying_exp(const Batch<float>& x) {
   const Decay e = decay(1.0F, x);
   return xsimd::fma(e.power, e.excess, e.power);
 }
-inline Batch<double> decaying_exp(const Batch<double>& x) {
-  return exp(-x);
-}
+inline Batch<double> decaying_exp(const Batch<double>& x) { return exp(-x); }
 
 template <class T>
 Batch<T> sigmoid(const Batch<T>& x) {
@@ -114,8 +110,6 @@ inline Batch<float> tanh(const Batch<float>& x) {
   const Batch<float> below_one = xsimd::fma(e.power, e.excess, e.power - 1.0F);
   return xsimd::copysign(below_one / (below_one + 2.0F), x);
 }
-inline Batch<double> tanh(const Batch<double>& x) {
-  return xsimd::tanh(x);
-}
+inline Batch<double> tanh(const Batch<double>& x) { return xsimd::tanh(x); }
 
 }  // namespace tapegrad::core::kernels::simd

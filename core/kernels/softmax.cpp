@@ -9,9 +9,7 @@ namespace tapegrad::core::kernels {
 namespace {
 
 /// `axis` swapped with the last one, in row-major memory; the swap undoes itself.
-Array with_axis_last(const Array& x, int axis) {
-  return x.transposed(axis, x.rank() - 1).contiguous();
-}
+Array with_axis_last(const Array& x, int axis) { return x.transposed(axis, x.rank() - 1).contiguous(); }
 
 /// f(result row, x row, size) for each row of x.
 template <class T, class F>

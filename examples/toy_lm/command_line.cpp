@@ -51,9 +51,7 @@ void add_generate_options(CLI::App& app, GenerateOptions& options) {
   app.add_option("--seed", options.seed, "the same seed writes the same text");
 }
 
-std::string first_line(const std::string& text) {
-  return text.substr(0, text.find('\n'));
-}
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
 

@@ -30,9 +30,7 @@ place = house | river | tree | bridge | garden | mill | church | lake | inn | fo
 )";
 
 /// A word ends where the next one starts: a space stands before every word but the first, and none before a full stop.
-bool takes_space(const std::string& word) {
-  return word != ".";
-}
+bool takes_space(const std::string& word) { return word != "."; }
 
 char with_case(char letter, int (*change)(int)) {
   return static_cast<char>(change(static_cast<unsigned char>(letter)));

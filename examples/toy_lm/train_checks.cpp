@@ -19,9 +19,7 @@ void in_range(const char* option, double value, bool fits, const char* range) {
   if (!fits || !std::isfinite(value)) throw BadInput(fmt::format("{}: must be {}; got {}", option, range, value));
 }
 
-bool all_finite(const tg::Tensor& x) {
-  return tg::all(tg::isfinite(x)).item() != 0;
-}
+bool all_finite(const tg::Tensor& x) { return tg::all(tg::isfinite(x)).item() != 0; }
 
 }  // namespace
 

@@ -15,9 +15,7 @@ namespace {
 using autograd::grad;
 using autograd::record;
 
-Tensor leaf(std::initializer_list<double> values) {
-  return tensor(values, float64).requires_grad_();
-}
+Tensor leaf(std::initializer_list<double> values) { return tensor(values, float64).requires_grad_(); }
 
 /// The text of the GradError (or any other error of type E) that `action` must throw.
 template <class E = GradError>

@@ -16,9 +16,7 @@ inline constexpr double kInf = std::numeric_limits<double>::infinity();
 inline constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 using Values = std::vector<double>;
 
-inline double tolerance(Dtype dtype) {
-  return dtype == float32 ? 1e-5 : 1e-12;
-}
+inline double tolerance(Dtype dtype) { return dtype == float32 ? 1e-5 : 1e-12; }
 
 inline void expect_near(const Tensor& tensor, const Values& expected, double tolerance) {
   const Values values = tensor.to_vector<double>();

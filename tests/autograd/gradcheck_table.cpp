@@ -3,28 +3,20 @@
 namespace tapegrad::table {
 namespace {
 
-Tensor as_it_is(const Tensor& x) {
-  return x;
-}
-Tensor transposed(const Tensor& x) {
-  return x.rank() < 2 ? x : transpose(contiguous(transpose(x, 0, -1)), 0, -1);
-}
+Tensor as_it_is(const Tensor& x) { return x; }
+Tensor transposed(const Tensor& x) { return x.rank() < 2 ? x : transpose(contiguous(transpose(x, 0, -1)), 0, -1); }
 Tensor sliced(const Tensor& x) {
   return x.rank() < 1 ? x : slice(stack({x, x}, -1).flatten(-2, -1), -1, 0, 2 * x.size(-1), 2);
 }
 /// Only the first element along the first axis, repeated: the values change, the shape doesn't.
-Tensor expanded(const Tensor& x) {
-  return x.rank() < 1 || x.size(0) < 2 ? x : expand(slice(x, 0, 0, 1), x.shape());
-}
+Tensor expanded(const Tensor& x) { return x.rank() < 1 || x.size(0) < 2 ? x : expand(slice(x, 0, 0, 1), x.shape()); }
 
 }  // namespace
 
 const std::vector<Layout> layouts = {
     {"", as_it_is}, {", transposed", transposed}, {", sliced", sliced}, {", expanded", expanded}};
 
-Tensor positive_values(const Shape& shape) {
-  return rand(shape, float64) + 0.3;
-}
+Tensor positive_values(const Shape& shape) { return rand(shape, float64) + 0.3; }
 Tensor signed_values(const Shape& shape) {
   return where(lt(rand(shape, float64), 0.5), positive_values(shape), -positive_values(shape));
 }

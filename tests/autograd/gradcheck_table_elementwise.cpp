@@ -4,9 +4,7 @@ namespace tapegrad::table {
 namespace {
 
 /// Distinct from `signed_values` of the same seed position, so that no two elements tie.
-Tensor other_values(const Shape& shape) {
-  return signed_values(shape) * 1.5 + 0.01;
-}
+Tensor other_values(const Shape& shape) { return signed_values(shape) * 1.5 + 0.01; }
 
 void add_scalars(Rows& rows) {
   add_unary(

@@ -13,12 +13,8 @@
 namespace tapegrad::table {
 namespace {
 
-autograd::GradcheckOptions first_order(const Row& row) {
-  return {.eps = row.eps, .atol = 1e-7, .rtol = 1e-6};
-}
-autograd::GradcheckOptions second_order(const Row& row) {
-  return {.eps = row.eps, .atol = 1e-6, .rtol = 1e-5};
-}
+autograd::GradcheckOptions first_order(const Row& row) { return {.eps = row.eps, .atol = 1e-7, .rtol = 1e-6}; }
+autograd::GradcheckOptions second_order(const Row& row) { return {.eps = row.eps, .atol = 1e-6, .rtol = 1e-5}; }
 
 Tensors leaves_of(const Row& row) {
   Tensors leaves;
@@ -51,16 +47,12 @@ std::set<std::string> row_names() {
 }
 
 /// The bytes of a tensor's elements, in order.
-std::vector<double> values(const Tensor& x) {
-  return x.defined() ? x.to_vector<double>() : std::vector<double>();
-}
+std::vector<double> values(const Tensor& x) { return x.defined() ? x.to_vector<double>() : std::vector<double>(); }
 bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0);
 }
 
-TEST(GradcheckTable, HasARowForEveryRecordedOperation) {
-  EXPECT_EQ(recorded_names(), row_names());
-}
+TEST(GradcheckTable, HasARowForEveryRecordedOperation) { EXPECT_EQ(recorded_names(), row_names()); }
 
 TEST(GradcheckTable, EachRowRecordsItsOperation) {
   for (const Row& row : all_rows()) {
@@ -134,9 +126,7 @@ void falsify(const autograd::Entry& entry, Tensors& gradients) {
   gradient = gradient * 1.01;
 }
 
-bool passes(const Row& row) {
-  return static_cast<bool>(autograd::gradcheck(row.apply, row.inputs, first_order(row)));
-}
+bool passes(const Row& row) { return static_cast<bool>(autograd::gradcheck(row.apply, row.inputs, first_order(row))); }
 
 class Mutations : public testing::Test {
  protected:

@@ -13,9 +13,7 @@ using autograd::GradcheckReport;
 using autograd::gradgradcheck;
 using autograd::record;
 
-Tensor values(std::initializer_list<double> list) {
-  return tensor(list, float64);
-}
+Tensor values(std::initializer_list<double> list) { return tensor(list, float64); }
 
 /// A function with a right value and a gradient made by `backward(g, x)`.
 template <class Backward>
@@ -30,12 +28,8 @@ auto falsified(Tensor (*value)(const Tensor&), Backward backward) {
   };
 }
 
-Tensor cube(const Tensor& x) {
-  return x * x * x;
-}
-Tensor rows_of(const Tensor& x) {
-  return expand(x, {4, 3}) * 1;
-}
+Tensor cube(const Tensor& x) { return x * x * x; }
+Tensor rows_of(const Tensor& x) { return expand(x, {4, 3}) * 1; }
 
 void expect_words(const GradcheckReport& report, std::initializer_list<const char*> words) {
   for (const char* word : words)

@@ -19,15 +19,9 @@ namespace {
 using Integers = std::vector<std::int64_t>;
 using Floats = std::vector<float>;
 
-Tensor counting(const Shape& shape, Dtype dtype = float32) {
-  return reshape(arange(shape.numel()), shape).to(dtype);
-}
-Integers integers(const Tensor& x) {
-  return x.to_vector<std::int64_t>();
-}
-bool share(const Tensor& a, const Tensor& b) {
-  return a.array().storage().get() == b.array().storage().get();
-}
+Tensor counting(const Shape& shape, Dtype dtype = float32) { return reshape(arange(shape.numel()), shape).to(dtype); }
+Integers integers(const Tensor& x) { return x.to_vector<std::int64_t>(); }
+bool share(const Tensor& a, const Tensor& b) { return a.array().storage().get() == b.array().storage().get(); }
 
 template <class E>
 void expect_error(const std::function<void()>& f, const std::string& part) {

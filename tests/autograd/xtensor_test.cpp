@@ -8,9 +8,7 @@ namespace tg = tapegrad;
 
 namespace {
 
-tg::Tensor counting(const tg::Shape& shape) {
-  return tg::arange(shape.numel()).to(tg::float64).reshape(shape);
-}
+tg::Tensor counting(const tg::Shape& shape) { return tg::arange(shape.numel()).to(tg::float64).reshape(shape); }
 
 template <class View>
 void expect_like(const View& view, const tg::Tensor& tensor) {

@@ -139,13 +139,9 @@ Array slope(const Array& x) {
   kernels::fill(ones, 1);
   return kBackward(ones, x);
 }
-long double logistic(long double x) {
-  return 1 / (1 + std::exp(-x));
-}
+long double logistic(long double x) { return 1 / (1 + std::exp(-x)); }
 const long double kGeluScale = std::sqrt(2 / std::acos(-1.0L));
-long double gelu_argument(long double x) {
-  return 2 * kGeluScale * (x + 0.044715L * x * x * x);
-}
+long double gelu_argument(long double x) { return 2 * kGeluScale * (x + 0.044715L * x * x * x); }
 const Activation kActivations[] = {
     {"silu", kernels::silu, slope<kernels::silu_backward>, logistic,
      [](long double x) { return logistic(x) * logistic(-x); }},

@@ -7,9 +7,7 @@ namespace nn = tapegrad::nn;
 
 namespace {
 
-tg::Tensor logits() {
-  return tg::tensor({{2., 1., 0.}, {0., 0., 0.}, {1., 3., 2.}}, tg::float64);
-}
+tg::Tensor logits() { return tg::tensor({{2., 1., 0.}, {0., 0., 0.}, {1., 3., 2.}}, tg::float64); }
 
 }  // namespace
 

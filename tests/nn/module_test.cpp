@@ -46,9 +46,7 @@ std::string error_of(const std::function<void()>& action) {
   return "";
 }
 
-bool has(const std::string& text, const std::string& word) {
-  return text.find(word) != std::string::npos;
-}
+bool has(const std::string& text, const std::string& word) { return text.find(word) != std::string::npos; }
 
 }  // namespace
 

@@ -10,9 +10,7 @@ namespace optim = tapegrad::optim;
 
 namespace {
 
-tg::Tensor parameter(double value) {
-  return tg::tensor({value}, tg::float64).requires_grad_();
-}
+tg::Tensor parameter(double value) { return tg::tensor({value}, tg::float64).requires_grad_(); }
 
 void step_with(optim::Optimizer& optimizer, const tg::Tensor& p, double gradient) {
   p.set_grad(tg::full({1}, gradient, tg::float64));

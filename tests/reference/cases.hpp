@@ -24,9 +24,7 @@ inline double number(const Json& value) {
   return text == "inf" ? infinity : text == "-inf" ? -infinity : std::numeric_limits<double>::quiet_NaN();
 }
 
-inline Shape shape_of(const Json& list) {
-  return Shape(list.get<std::vector<std::int64_t>>());
-}
+inline Shape shape_of(const Json& list) { return Shape(list.get<std::vector<std::int64_t>>()); }
 
 /// An undefined tensor for null.
 inline Tensor tensor_of(const Json& value) {

@@ -12,9 +12,7 @@ namespace {
 using Operation = std::function<Tensor(const Tensors&, const Json&)>;
 using Operations = std::map<std::string, Operation>;
 
-Axes axes_of(const Json& at) {
-  return Axes(shape_of(at["axes"]));
-}
+Axes axes_of(const Json& at) { return Axes(shape_of(at["axes"])); }
 
 Operation unary(Tensor (*f)(const Tensor&)) {
   return [f](const Tensors& in, const Json&) { return f(in[0]); };
