@@ -8,6 +8,7 @@
 #include <tapegrad/autograd/matrix.hpp>
 #include <tapegrad/autograd/neural.hpp>
 #include <tapegrad/autograd/reductions.hpp>
+#include <tapegrad/autograd/serialization.hpp>
 #include <tapegrad/autograd/shaping.hpp>
 #include <tapegrad/autograd/state_dict.hpp>
 #include <tapegrad/autograd/tape.hpp>
