@@ -91,7 +91,7 @@ TEST(Text, Utf8IsDecodedStrictlyAndEncodedBack) {
                                                        {"\xf0\x80\x80\x80", "offset 0"},
                                                        {"\xc3\xa9\xf8", "offset 2"}};
   for (const auto& [bytes, offset] : wrong)
-    expect_contains(message_of([&] { decode_utf8(bytes, "text 'x'"); }), offset);
+    expect_contains(message_of([text = bytes] { decode_utf8(text, "text 'x'"); }), offset);
 }
 
 TEST(Text, VocabularyEncodesAndNamesWhatItDoesNotKnow) {
