@@ -9,6 +9,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #if __has_include(<xtensor/containers/xarray.hpp>)
 #include <xtensor/containers/xadapt.hpp>
@@ -132,9 +133,10 @@ constexpr Dtype stored_dtype() {
 
 }  // namespace xtensor_bridge
 
-/// What as_xtensor returns: any xtensor expression takes it, and it can be assigned to.
+/// What as_xtensor returns: any xtensor expression takes it, and it can be assigned to. Its shape is a std::vector:
+/// with xtensor 0.24's own small vector, assigning a lazy expression to a view reads an unset shape in C++20.
 template <class T>
-using XtensorView = xt::xstrided_view<xtensor_bridge::Flat<T>, xt::dynamic_shape<std::size_t>, xt::layout_type::dynamic,
+using XtensorView = xt::xstrided_view<xtensor_bridge::Flat<T>, std::vector<std::size_t>, xt::layout_type::dynamic,
                                       xtensor_bridge::ElementsOf<xtensor_bridge::Flat<T>>>;
 
 /// The tensor's own memory as an xtensor expression, whatever its strides; nothing is copied, and the memory lives as
@@ -150,9 +152,8 @@ XtensorView<T> as_xtensor(const Tensor& tensor) {
     throw DtypeError("as_xtensor: the element type must be that of the tensor; got " +
                      std::string(name_of(dtype_of<T>)) + " for a tensor of " + std::string(name_of(array.dtype())) +
                      "; convert the tensor with .to(), or ask for its own type");
-  using Rank = xt::dynamic_shape<std::size_t>;
-  Rank shape(static_cast<std::size_t>(array.rank()));
-  xt::dynamic_shape<std::ptrdiff_t> strides(shape.size());
+  std::vector<std::size_t> shape(static_cast<std::size_t>(array.rank()));
+  std::vector<std::ptrdiff_t> strides(shape.size());
   for (int axis = 0; axis < array.rank(); ++axis) {
     const auto i = static_cast<std::size_t>(axis);
     shape[i] = static_cast<std::size_t>(array.size(axis));
@@ -179,7 +180,7 @@ Tensor from_xtensor(const xt::xexpression<E>& expression) {
   core::Array array(shape, dtype);
   const auto count = static_cast<std::size_t>(shape.numel());
   if (count == 0) return Tensor(std::move(array));
-  const xt::dynamic_shape<std::size_t> sizes(shape.begin(), shape.end());
+  const std::vector<std::size_t> sizes(shape.begin(), shape.end());
   auto target = xt::adapt(array.data<Stored>(), count, xt::no_ownership(), sizes);
   xt::noalias(target) = values;
   return Tensor(std::move(array));
