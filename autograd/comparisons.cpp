@@ -2,12 +2,10 @@
 #include <algorithm>
 
 #include <tapegrad/autograd/elementwise.hpp>
-#include <tapegrad/autograd/promotion.hpp>
-#include <tapegrad/core/kernels/elementwise.hpp>
+#include <tapegrad/autograd/operation.hpp>
 
 namespace tapegrad {
 
-namespace kernels = core::kernels;
 using kernels::Comparison;
 
 namespace {
@@ -21,7 +19,7 @@ Tensor compare(Comparison comparison, const Tensor& a, const Scalar& b) {
   return Tensor(kernels::compare(comparison, a.array().converted(dtype), autograd::number(b)));
 }
 
-bool all_true(const core::Array& x) {
+bool all_true(const Array& x) {
   return std::all_of(x.data<bool>(), x.data<bool>() + x.numel(), [](bool v) { return v; });
 }
 

@@ -4,13 +4,12 @@
 #include <limits>
 
 #include <tapegrad/autograd/creation.hpp>
+#include <tapegrad/autograd/operation.hpp>
 #include <tapegrad/core/dispatch.hpp>
 #include <tapegrad/core/random.hpp>
 
 namespace tapegrad {
 namespace {
-
-using core::Array;
 
 void check_shape(const char* operation, const Shape& shape) {
   std::int64_t bytes = 8;
@@ -25,21 +24,21 @@ void check_shape(const char* operation, const Shape& shape) {
                      shape.to_string());
 }
 
-void check_floating(const char* operation, Dtype dtype) {
+Tensor random(const char* operation, const Shape& shape, Dtype dtype, Array (*draw)(const Shape&, Dtype)) {
+  check_shape(operation, shape);
   if (!is_floating(dtype))
     throw DtypeError(std::string(operation) + ": expected dtype float32 or float64; got " +
                      std::string(name_of(dtype)) + "; use randint for integers");
+  return Tensor(draw(shape, dtype));
 }
 
 /// One element of the scalar's own kind: an integer keeps all its digits.
 Array array_of(const Scalar& value) {
   Array array({}, value.kind() == float32 ? float64 : value.kind());
-  if (value.kind() == float32)
-    *array.data<double>() = value.real();
-  else if (value.kind() == int64)
-    *array.data<std::int64_t>() = value.integer();
-  else
-    *array.data<bool>() = value.integer() != 0;
+  core::dispatch(array.dtype(), [&](auto type) {
+    using T = typename decltype(type)::type;
+    *array.data<T>() = autograd::number(value).as<T>();
+  });
   return array;
 }
 
@@ -68,10 +67,7 @@ Tensor eye(std::int64_t n, Dtype dtype) {
   check_shape("eye", {n, n});
   Array array({n, n}, dtype);
   core::copy_into(array, array_of(0));
-  if (n > 0) {
-    const Array diagonal(array.storage(), 0, {n}, {n + 1}, dtype);
-    core::copy_into(diagonal, array_of(1));
-  }
+  if (n > 0) core::copy_into(Array(array.storage(), 0, {n}, {n + 1}, dtype), array_of(1));
   return Tensor(std::move(array));
 }
 
@@ -111,18 +107,8 @@ Tensor linspace(double start, double stop, std::int64_t count, Dtype dtype) {
   return Tensor(array.converted(dtype));
 }
 
-Tensor rand(const Shape& shape, Dtype dtype) {
-  check_shape("rand", shape);
-  check_floating("rand", dtype);
-  return Tensor(core::random_uniform(shape, dtype));
-}
-
-Tensor randn(const Shape& shape, Dtype dtype) {
-  check_shape("randn", shape);
-  check_floating("randn", dtype);
-  return Tensor(core::random_normal(shape, dtype));
-}
-
+Tensor rand(const Shape& shape, Dtype dtype) { return random("rand", shape, dtype, core::random_uniform); }
+Tensor randn(const Shape& shape, Dtype dtype) { return random("randn", shape, dtype, core::random_normal); }
 Tensor rand_like(const Tensor& like) { return rand(like.shape(), like.dtype()); }
 Tensor randn_like(const Tensor& like) { return randn(like.shape(), like.dtype()); }
 

@@ -1,17 +1,10 @@
-#include <string>
-
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/neural.hpp>
-#include <tapegrad/autograd/shaping.hpp>
-#include <tapegrad/autograd/tape.hpp>
-#include <tapegrad/core/error.hpp>
+#include <tapegrad/autograd/operation.hpp>
 #include <tapegrad/core/kernels/cross_entropy.hpp>
 
 namespace tapegrad {
-
-namespace kernels = core::kernels;
-
 namespace {
 
 void check_arguments(const Tensor& logits, const Tensor& targets, std::int64_t ignore_index) {
@@ -22,7 +15,7 @@ void check_arguments(const Tensor& logits, const Tensor& targets, std::int64_t i
     throw DtypeError("cross_entropy_rows: logits must be float32 or float64 and targets int64; got " +
                      std::string(name_of(logits.dtype())) + " and " + std::string(name_of(targets.dtype())) +
                      "; convert them with .to()");
-  const core::Array values = targets.array().contiguous();
+  const Array values = targets.array().contiguous();
   const std::int64_t classes = logits.size(1);
   for (std::int64_t row = 0; row < values.numel(); ++row) {
     const std::int64_t target = values.data<std::int64_t>()[row];
@@ -45,14 +38,14 @@ Tensor composed_gradient(const Tensor& g, const Tensor& logits, const Tensor& ta
 Tensor cross_entropy_rows(const Tensor& logits, const Tensor& targets, std::int64_t ignore_index) {
   check_arguments(logits, targets, ignore_index);
   auto result = kernels::cross_entropy(logits.array(), targets.array(), ignore_index);
-  return autograd::record("cross_entropy_rows", std::move(result.losses), {logits, targets},
-                          [logits, targets, ignore_index, stats = std::move(result.stats)](const Tensor& g) {
-                            if (!autograd::is_recording({g, logits}))
-                              return Tensors{Tensor(kernels::cross_entropy_backward(
-                                                 g.array(), logits.array(), targets.array(), stats, ignore_index)),
-                                             {}};
-                            return Tensors{composed_gradient(g, logits, targets, ignore_index), {}};
-                          });
+  return record("cross_entropy_rows", std::move(result.losses), {logits, targets},
+                [logits, targets, ignore_index, stats = std::move(result.stats)](const Tensor& g) {
+                  if (!is_recording({g, logits}))
+                    return Tensors{Tensor(kernels::cross_entropy_backward(g.array(), logits.array(), targets.array(),
+                                                                          stats, ignore_index)),
+                                   {}};
+                  return Tensors{composed_gradient(g, logits, targets, ignore_index), {}};
+                });
 }
 
 }  // namespace tapegrad

@@ -1,8 +1,5 @@
-#include <string>
-
 #include <tapegrad/autograd/neural.hpp>
-#include <tapegrad/autograd/tape.hpp>
-#include <tapegrad/core/error.hpp>
+#include <tapegrad/autograd/operation.hpp>
 #include <tapegrad/core/kernels/dropout.hpp>
 
 namespace tapegrad {
@@ -10,8 +7,8 @@ namespace {
 
 /// Dropout by the mask that `state` gives: linear in x, so its gradient is the same function of g.
 Tensor masked(const Tensor& x, double p, const RandomState& state) {
-  return autograd::record("dropout", core::kernels::dropout(x.array(), p, state), {x},
-                          [p, state](const Tensor& g) { return Tensors{masked(g, p, state)}; });
+  return record("dropout", kernels::dropout(x.array(), p, state), {x},
+                [p, state](const Tensor& g) { return Tensors{masked(g, p, state)}; });
 }
 
 }  // namespace
@@ -20,11 +17,9 @@ Tensor dropout(const Tensor& x, double p, bool training) {
   if (!(p >= 0.0 && p <= 1.0))
     throw ValueError("dropout: p must be in [0, 1]; got " + std::to_string(p) +
                      "; it is the probability that an element becomes zero");
-  if (!is_floating(x.dtype()))
-    throw DtypeError("dropout: expected a float32 or float64 tensor; got " + std::string(name_of(x.dtype())) +
-                     "; convert it first with .to(tapegrad::float32)");
+  autograd::check_floating("dropout", x);
   if (!training || p == 0.0) return x;
-  return masked(x, p, core::take_random(core::kernels::dropout_counters(x.numel())));
+  return masked(x, p, core::take_random(kernels::dropout_counters(x.numel())));
 }
 
 }  // namespace tapegrad

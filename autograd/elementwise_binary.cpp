@@ -1,25 +1,38 @@
 // Arithmetic of two operands: value and gradient side by side.
 #include <cmath>
-#include <string>
 
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
-#include <tapegrad/autograd/promotion.hpp>
-#include <tapegrad/autograd/tape.hpp>
-#include <tapegrad/core/error.hpp>
+#include <tapegrad/autograd/operation.hpp>
 
 namespace tapegrad {
 
 using autograd::is_promoted;
-using autograd::needs_gradient;
 using autograd::number;
 using autograd::promoted;
-using autograd::record;
 using autograd::with_common_dtype;
-namespace kernels = core::kernels;
+
+namespace {
+
+/// Integers divide as float32, or as what the other operand is.
+Tensor as_floating(const Tensor& x) { return is_floating(x.dtype()) ? x : to(x, float32); }
+
+/// The larger (smaller) of two: the gradient goes to the one that comes before the other, half of it where both are
+/// equal.
+template <class Before>
+Tensor record_choice(const char* name, Array value, const Tensor& a, const Tensor& b, Before before) {
+  return record(name, std::move(value), {a, b}, [a, b, before](const Tensor& g) {
+    const auto share = [&](const Tensor& own, const Tensor& other) {
+      return where(eq(own, other), g * 0.5, where(before(own, other), g, 0));
+    };
+    return Tensors{needs_gradient(0) ? share(a, b) : Tensor(), needs_gradient(1) ? share(b, a) : Tensor()};
+  });
+}
+
+}  // namespace
 
 Tensor operator+(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](const Tensor& p, const Tensor& q) { return p + q; });
+  if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](auto& p, auto& q) { return p + q; });
   return record("add", kernels::add(a.array(), b.array()), {a, b}, [](const Tensor& g) { return Tensors{g, g}; });
 }
 Tensor operator+(const Tensor& a, const Scalar& b) {
@@ -29,7 +42,7 @@ Tensor operator+(const Tensor& a, const Scalar& b) {
 Tensor operator+(const Scalar& a, const Tensor& b) { return b + a; }
 
 Tensor operator-(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](const Tensor& p, const Tensor& q) { return p - q; });
+  if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](auto& p, auto& q) { return p - q; });
   return record("subtract", kernels::subtract(a.array(), b.array()), {a, b}, [](const Tensor& g) {
     return Tensors{g, needs_gradient(1) ? -g : Tensor()};
   });
@@ -46,7 +59,7 @@ Tensor operator-(const Scalar& a, const Tensor& b) {
 }
 
 Tensor operator*(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](const Tensor& p, const Tensor& q) { return p * q; });
+  if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](auto& p, auto& q) { return p * q; });
   return record("multiply", kernels::multiply(a.array(), b.array()), {a, b}, [a, b](const Tensor& g) {
     return Tensors{needs_gradient(0) ? g * b : Tensor(), needs_gradient(1) ? g * a : Tensor()};
   });
@@ -58,15 +71,8 @@ Tensor operator*(const Tensor& a, const Scalar& b) {
 }
 Tensor operator*(const Scalar& a, const Tensor& b) { return b * a; }
 
-namespace {
-
-/// Integers divide as float32, or as what the other operand is.
-Tensor as_floating(const Tensor& x) { return is_floating(x.dtype()) ? x : to(x, float32); }
-
-}  // namespace
-
 Tensor operator/(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](const Tensor& p, const Tensor& q) { return p / q; });
+  if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](auto& p, auto& q) { return p / q; });
   if (!is_floating(a.dtype())) return as_floating(a) / as_floating(b);
   return record("divide", kernels::divide(a.array(), b.array()), {a, b}, [a, b](const Tensor& g, const Tensor& y) {
     const Tensor to_a = g / b;
@@ -85,8 +91,7 @@ Tensor operator/(const Scalar& a, const Tensor& b) {
 }
 
 Tensor pow(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype())
-    return with_common_dtype(a, b, [](const Tensor& p, const Tensor& q) { return pow(p, q); });
+  if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](auto& p, auto& q) { return pow(p, q); });
   return record("pow", kernels::pow(a.array(), b.array()), {a, b}, [a, b](const Tensor& g, const Tensor& y) {
     Tensor to_a, to_b;
     // Where the rule would be 0 times infinity, a harmless number takes the place of exponent or base.
@@ -115,56 +120,33 @@ Tensor pow(const Scalar& a, const Tensor& b) {
   });
 }
 
-namespace {
-
-/// g where a goes before b, half of it where they are equal, 0 elsewhere.
-Tensor share(const Tensor& g, const Tensor& a, const Tensor& b, bool before) {
-  return where(eq(a, b), g * 0.5, where(before ? gt(a, b) : lt(a, b), g, 0));
-}
-
-}  // namespace
-
 Tensor maximum(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype())
-    return with_common_dtype(a, b, [](const Tensor& p, const Tensor& q) { return maximum(p, q); });
-  return record("maximum", kernels::maximum(a.array(), b.array()), {a, b}, [a, b](const Tensor& g) {
-    return Tensors{needs_gradient(0) ? share(g, a, b, true) : Tensor(),
-                   needs_gradient(1) ? share(g, b, a, true) : Tensor()};
-  });
+  if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](auto& p, auto& q) { return maximum(p, q); });
+  return record_choice("maximum", kernels::maximum(a.array(), b.array()), a, b,
+                       [](auto& p, auto& q) { return gt(p, q); });
 }
 Tensor minimum(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype())
-    return with_common_dtype(a, b, [](const Tensor& p, const Tensor& q) { return minimum(p, q); });
-  return record("minimum", kernels::minimum(a.array(), b.array()), {a, b}, [a, b](const Tensor& g) {
-    return Tensors{needs_gradient(0) ? share(g, a, b, false) : Tensor(),
-                   needs_gradient(1) ? share(g, b, a, false) : Tensor()};
-  });
+  if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](auto& p, auto& q) { return minimum(p, q); });
+  return record_choice("minimum", kernels::minimum(a.array(), b.array()), a, b,
+                       [](auto& p, auto& q) { return lt(p, q); });
 }
 
-namespace {
-
-/// The condition as booleans.
-core::Array chosen(const Tensor& condition) { return condition.array().converted(boolean); }
-
-}  // namespace
-
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype())
-    return with_common_dtype(a, b, [&](const Tensor& p, const Tensor& q) { return where(condition, p, q); });
-  const Tensor mask(chosen(condition));
+  if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [&](auto& p, auto& q) { return where(condition, p, q); });
+  const Tensor mask = to(condition, boolean);
   return record("where", kernels::where(mask.array(), a.array(), b.array()), {a, b}, [mask](const Tensor& g) {
     return Tensors{needs_gradient(0) ? where(mask, g, 0) : Tensor(), needs_gradient(1) ? where(mask, 0, g) : Tensor()};
   });
 }
 Tensor where(const Tensor& condition, const Tensor& a, const Scalar& b) {
   if (!is_promoted(a, b)) return where(condition, promoted(a, b), b);
-  const Tensor mask(chosen(condition));
+  const Tensor mask = to(condition, boolean);
   return record("where_scalar", kernels::where(mask.array(), a.array(), number(b)), {a},
                 [mask](const Tensor& g) { return Tensors{where(mask, g, 0)}; });
 }
 Tensor where(const Tensor& condition, const Scalar& a, const Tensor& b) {
   if (!is_promoted(b, a)) return where(condition, a, promoted(b, a));
-  const Tensor mask(chosen(condition));
+  const Tensor mask = to(condition, boolean);
   return record("scalar_where", kernels::where(mask.array(), number(a), b.array()), {b},
                 [mask](const Tensor& g) { return Tensors{where(mask, 0, g)}; });
 }

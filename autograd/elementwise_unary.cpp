@@ -1,36 +1,38 @@
-// Functions of one operand: value and gradient side by side. Those with a kernel for the gradient use it unless the
-// sweep itself is recorded.
+// Functions of one operand: value and gradient side by side.
 #include <cmath>
-#include <string>
 
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
-#include <tapegrad/autograd/promotion.hpp>
-#include <tapegrad/autograd/tape.hpp>
-#include <tapegrad/core/error.hpp>
+#include <tapegrad/autograd/operation.hpp>
 
 namespace tapegrad {
-
-using autograd::is_recording;
-using autograd::number;
-using autograd::record;
-namespace kernels = core::kernels;
-
 namespace {
 
-/// f(x), with integers converted to float32.
-template <class F>
-Tensor real_function(const Tensor& x, F f) {
-  return is_floating(x.dtype()) ? f(x) : f(to(x, float32));
+using Kernel = Array (*)(const Array&);
+
+/// kernel(x), where dtypes below `least` are converted to it; the gradient is rule(g, x).
+template <class Rule>
+Tensor by_input(const char* name, const Tensor& x, Dtype least, Kernel kernel, Rule rule) {
+  if (x.dtype() < least) return by_input(name, to(x, least), least, kernel, rule);
+  return record(name, kernel(x.array()), {x}, [x, rule](const Tensor& g) { return Tensors{rule(g, x)}; });
 }
-/// Booleans count as integers.
-template <class F>
-Tensor numeric_function(const Tensor& x, F f) {
-  return x.dtype() == boolean ? f(to(x, int64)) : f(x);
+/// The same with the gradient rule(g, y), for the result y.
+template <class Rule>
+Tensor by_result(const char* name, const Tensor& x, Dtype least, Kernel kernel, Rule rule) {
+  if (x.dtype() < least) return by_result(name, to(x, least), least, kernel, rule);
+  return record(name, kernel(x.array()), {x}, [rule](const Tensor& g, const Tensor& y) { return Tensors{rule(g, y)}; });
+}
+
+/// A rule that a kernel computes in one pass, unless the sweep itself is recorded.
+template <class Rule>
+auto fused(Array (*kernel)(const Array&, const Array&), Rule rule) {
+  return [kernel, rule](const Tensor& g, const Tensor& saved) {
+    return is_recording({g, saved}) ? rule(g, saved) : Tensor(kernel(g.array(), saved.array()));
+  };
 }
 
 /// For functions that are constant between their steps.
-Tensor record_step(const char* name, core::Array value, const Tensor& x) {
+Tensor record_step(const char* name, Array value, const Tensor& x) {
   return record(name, std::move(value), {x}, [](const Tensor& g) { return Tensors{zeros_like(g)}; });
 }
 
@@ -44,116 +46,72 @@ constexpr double kGeluCubic = 0.044715;
 
 Tensor operator-(const Tensor& a) { return neg(a); }
 Tensor neg(const Tensor& x) {
-  return numeric_function(x, [](const Tensor& x) {
-    return record("neg", kernels::negative(x.array()), {x}, [](const Tensor& g) { return Tensors{-g}; });
-  });
-}
-Tensor abs(const Tensor& x) {
-  return numeric_function(x, [](const Tensor& x) {
-    return record("abs", kernels::absolute(x.array()), {x}, [x](const Tensor& g) { return Tensors{g * sign(x)}; });
-  });
+  if (x.dtype() == boolean) return neg(to(x, int64));
+  return record("neg", kernels::negative(x.array()), {x}, [](const Tensor& g) { return Tensors{-g}; });
 }
 Tensor sign(const Tensor& x) {
-  return numeric_function(x, [](const Tensor& x) { return record_step("sign", kernels::sign(x.array()), x); });
-}
-Tensor square(const Tensor& x) {
-  return numeric_function(x, [](const Tensor& x) {
-    return record("square", kernels::square(x.array()), {x}, [x](const Tensor& g) { return Tensors{g * (x * 2)}; });
-  });
+  return x.dtype() == boolean ? sign(to(x, int64)) : record_step("sign", kernels::sign(x.array()), x);
 }
 Tensor floor(const Tensor& x) { return record_step("floor", kernels::floor(x.array()), x); }
 Tensor ceil(const Tensor& x) { return record_step("ceil", kernels::ceil(x.array()), x); }
 Tensor round(const Tensor& x) { return record_step("round", kernels::round(x.array()), x); }
 
-Tensor exp(const Tensor& x) {
-  return real_function(x, [](const Tensor& x) {
-    return record("exp", kernels::exp(x.array()), {x}, [](const Tensor& g, const Tensor& y) { return Tensors{g * y}; });
-  });
+Tensor abs(const Tensor& x) {
+  return by_input("abs", x, int64, kernels::absolute, [](auto& g, auto& x) { return g * sign(x); });
 }
-Tensor log(const Tensor& x) {
-  return real_function(x, [](const Tensor& x) {
-    return record("log", kernels::log(x.array()), {x}, [x](const Tensor& g) { return Tensors{g / x}; });
-  });
-}
-Tensor log1p(const Tensor& x) {
-  return real_function(x, [](const Tensor& x) {
-    return record("log1p", kernels::log1p(x.array()), {x}, [x](const Tensor& g) { return Tensors{g / (x + 1)}; });
-  });
-}
-Tensor sqrt(const Tensor& x) {
-  return real_function(x, [](const Tensor& x) {
-    return record("sqrt", kernels::sqrt(x.array()), {x}, [](const Tensor& g, const Tensor& y) {
-      if (!is_recording({g, y})) return Tensors{Tensor(kernels::sqrt_backward(g.array(), y.array()))};
-      return Tensors{g / (where(logical_and(eq(g, 0), eq(y, 0)), 1, y) * 2)};
-    });
-  });
-}
-Tensor rsqrt(const Tensor& x) {
-  return real_function(x, [](const Tensor& x) {
-    return record("rsqrt", kernels::rsqrt(x.array()), {x},
-                  [](const Tensor& g, const Tensor& y) { return Tensors{g * (pow(y, 3) * -0.5)}; });
-  });
-}
-Tensor reciprocal(const Tensor& x) {
-  return real_function(x, [](const Tensor& x) {
-    return record("reciprocal", kernels::reciprocal(x.array()), {x},
-                  [](const Tensor& g, const Tensor& y) { return Tensors{-(g * square(y))}; });
-  });
-}
-Tensor sin(const Tensor& x) {
-  return real_function(x, [](const Tensor& x) {
-    return record("sin", kernels::sin(x.array()), {x}, [x](const Tensor& g) { return Tensors{g * cos(x)}; });
-  });
-}
-Tensor cos(const Tensor& x) {
-  return real_function(x, [](const Tensor& x) {
-    return record("cos", kernels::cos(x.array()), {x}, [x](const Tensor& g) { return Tensors{-(g * sin(x))}; });
-  });
-}
-Tensor tanh(const Tensor& x) {
-  return real_function(x, [](const Tensor& x) {
-    return record("tanh", kernels::tanh(x.array()), {x}, [](const Tensor& g, const Tensor& y) {
-      if (!is_recording({g, y})) return Tensors{Tensor(kernels::tanh_backward(g.array(), y.array()))};
-      return Tensors{g * (1 - square(y))};
-    });
-  });
-}
-Tensor erf(const Tensor& x) {
-  return real_function(x, [](const Tensor& x) {
-    return record("erf", kernels::erf(x.array()), {x},
-                  [x](const Tensor& g) { return Tensors{g * (exp(-square(x)) * kTwoOverSqrtPi)}; });
-  });
-}
-Tensor sigmoid(const Tensor& x) {
-  return real_function(x, [](const Tensor& x) {
-    return record("sigmoid", kernels::sigmoid(x.array()), {x}, [](const Tensor& g, const Tensor& y) {
-      if (!is_recording({g, y})) return Tensors{Tensor(kernels::sigmoid_backward(g.array(), y.array()))};
-      return Tensors{g * (y * (1 - y))};
-    });
-  });
-}
-Tensor softplus(const Tensor& x) {
-  return real_function(x, [](const Tensor& x) {
-    return record("softplus", kernels::softplus(x.array()), {x},
-                  [x](const Tensor& g) { return Tensors{g * sigmoid(x)}; });
-  });
+Tensor square(const Tensor& x) {
+  return by_input("square", x, int64, kernels::square, [](auto& g, auto& x) { return g * (x * 2); });
 }
 Tensor relu(const Tensor& x) {
-  return numeric_function(x, [](const Tensor& x) {
-    return record("relu", kernels::relu(x.array()), {x}, [x](const Tensor& g) {
-      if (!is_recording({g, x})) return Tensors{Tensor(kernels::relu_backward(g.array(), x.array()))};
-      return Tensors{where(gt(x, 0), g, 0)};
-    });
-  });
+  const auto rule = [](auto& g, auto& x) { return where(gt(x, 0), g, 0); };
+  return by_input("relu", x, int64, kernels::relu, fused(kernels::relu_backward, rule));
+}
+Tensor exp(const Tensor& x) {
+  return by_result("exp", x, float32, kernels::exp, [](auto& g, auto& y) { return g * y; });
+}
+Tensor log(const Tensor& x) {
+  return by_input("log", x, float32, kernels::log, [](auto& g, auto& x) { return g / x; });
+}
+Tensor log1p(const Tensor& x) {
+  return by_input("log1p", x, float32, kernels::log1p, [](auto& g, auto& x) { return g / (x + 1); });
+}
+Tensor sqrt(const Tensor& x) {
+  const auto rule = [](auto& g, auto& y) { return g / (where(logical_and(eq(g, 0), eq(y, 0)), 1, y) * 2); };
+  return by_result("sqrt", x, float32, kernels::sqrt, fused(kernels::sqrt_backward, rule));
+}
+Tensor rsqrt(const Tensor& x) {
+  return by_result("rsqrt", x, float32, kernels::rsqrt, [](auto& g, auto& y) { return g * (pow(y, 3) * -0.5); });
+}
+Tensor reciprocal(const Tensor& x) {
+  return by_result("reciprocal", x, float32, kernels::reciprocal, [](auto& g, auto& y) { return -(g * square(y)); });
+}
+Tensor sin(const Tensor& x) {
+  return by_input("sin", x, float32, kernels::sin, [](auto& g, auto& x) { return g * cos(x); });
+}
+Tensor cos(const Tensor& x) {
+  return by_input("cos", x, float32, kernels::cos, [](auto& g, auto& x) { return -(g * sin(x)); });
+}
+Tensor tanh(const Tensor& x) {
+  const auto rule = [](auto& g, auto& y) { return g * (1 - square(y)); };
+  return by_result("tanh", x, float32, kernels::tanh, fused(kernels::tanh_backward, rule));
+}
+Tensor erf(const Tensor& x) {
+  const auto rule = [](auto& g, auto& x) { return g * (exp(-square(x)) * kTwoOverSqrtPi); };
+  return by_input("erf", x, float32, kernels::erf, rule);
+}
+Tensor sigmoid(const Tensor& x) {
+  const auto rule = [](auto& g, auto& y) { return g * (y * (1 - y)); };
+  return by_result("sigmoid", x, float32, kernels::sigmoid, fused(kernels::sigmoid_backward, rule));
+}
+Tensor softplus(const Tensor& x) {
+  return by_input("softplus", x, float32, kernels::softplus, [](auto& g, auto& x) { return g * sigmoid(x); });
 }
 Tensor silu(const Tensor& x) {
-  return real_function(x, [](const Tensor& x) {
-    return record("silu", kernels::silu(x.array()), {x}, [x](const Tensor& g) {
-      if (!is_recording({g, x})) return Tensors{Tensor(kernels::silu_backward(g.array(), x.array()))};
-      const Tensor s = sigmoid(x);
-      return Tensors{g * (s * (x * (1 - s) + 1))};
-    });
-  });
+  const auto rule = [](auto& g, auto& x) {
+    const Tensor s = sigmoid(x);
+    return g * (s * (x * (1 - s) + 1));
+  };
+  return by_input("silu", x, float32, kernels::silu, fused(kernels::silu_backward, rule));
 }
 
 Tensor clamp(const Tensor& x, double low, double high) {
@@ -176,33 +134,20 @@ Tensor clamp(const Tensor& x, double low, double high) {
                 [x, low, high](const Tensor& g) { return Tensors{where(logical_and(ge(x, low), le(x, high)), g, 0)}; });
 }
 
-namespace {
-
-/// d/dx x Phi(x) = Phi(x) + x Phi'(x).
-Tensor gelu_derivative(const Tensor& x) {
-  return (erf(x * kSqrtHalf) + 1) * 0.5 + x * (exp(square(x) * -0.5) * kInverseSqrtTwoPi);
-}
-/// The same for Phi(x) = sigmoid(2u), u = sqrt(2 / pi) (x + 0.044715 x^3).
-Tensor gelu_tanh_derivative(const Tensor& x) {
-  const Tensor v = clamp(x, -30, 30);  // farther outside nothing changes, but x^3 would overflow
-  const Tensor phi = sigmoid(v * (square(v) * (2 * kGeluScale * kGeluCubic) + 2 * kGeluScale));
-  return phi + v * (phi * (1 - phi)) * (square(v) * (6 * kGeluScale * kGeluCubic) + 2 * kGeluScale);
-}
-
-}  // namespace
-
 Tensor gelu(const Tensor& x, GeluApproximation approximate) {
-  return real_function(x, [approximate](const Tensor& x) {
-    if (approximate == GeluApproximation::tanh)
-      return record("gelu_tanh", kernels::gelu_tanh(x.array()), {x}, [x](const Tensor& g) {
-        if (!is_recording({g, x})) return Tensors{Tensor(kernels::gelu_tanh_backward(g.array(), x.array()))};
-        return Tensors{g * gelu_tanh_derivative(x)};
-      });
-    return record("gelu", kernels::gelu(x.array()), {x}, [x](const Tensor& g) {
-      if (!is_recording({g, x})) return Tensors{Tensor(kernels::gelu_backward(g.array(), x.array()))};
-      return Tensors{g * gelu_derivative(x)};
-    });
-  });
+  // d/dx x Phi(x) = Phi(x) + x Phi'(x).
+  const auto exact = [](auto& g, auto& x) {
+    return g * ((erf(x * kSqrtHalf) + 1) * 0.5 + x * (exp(square(x) * -0.5) * kInverseSqrtTwoPi));
+  };
+  // The same for Phi(x) = sigmoid(2u), u = sqrt(2 / pi) (x + 0.044715 x^3).
+  const auto by_tanh = [](auto& g, auto& x) {
+    const Tensor v = clamp(x, -30, 30);  // farther outside nothing changes, but x^3 would overflow
+    const Tensor phi = sigmoid(v * (square(v) * (2 * kGeluScale * kGeluCubic) + 2 * kGeluScale));
+    return g * (phi + v * (phi * (1 - phi)) * (square(v) * (6 * kGeluScale * kGeluCubic) + 2 * kGeluScale));
+  };
+  if (approximate == GeluApproximation::tanh)
+    return by_input("gelu_tanh", x, float32, kernels::gelu_tanh, fused(kernels::gelu_tanh_backward, by_tanh));
+  return by_input("gelu", x, float32, kernels::gelu, fused(kernels::gelu_backward, exact));
 }
 
 Tensor Tensor::exp() const { return tapegrad::exp(*this); }

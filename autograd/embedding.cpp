@@ -1,14 +1,8 @@
-#include <string>
-
 #include <tapegrad/autograd/neural.hpp>
-#include <tapegrad/autograd/tape.hpp>
-#include <tapegrad/core/error.hpp>
+#include <tapegrad/autograd/operation.hpp>
 #include <tapegrad/core/kernels/embedding.hpp>
 
 namespace tapegrad {
-
-namespace kernels = core::kernels;
-
 namespace {
 
 constexpr std::int64_t kNowhere = -1;
@@ -19,7 +13,7 @@ void check_arguments(const Tensor& weight, const Tensor& indices) {
   if (indices.dtype() != int64)
     throw DtypeError("embedding: indices must be int64; got " + std::string(name_of(indices.dtype())) +
                      "; convert them with .to(tapegrad::int64)");
-  const core::Array values = indices.array().contiguous();
+  const Array values = indices.array().contiguous();
   const std::int64_t rows = weight.size(0);
   for (std::int64_t i = 0; i < values.numel(); ++i) {
     const std::int64_t index = values.data<std::int64_t>()[i];
@@ -44,18 +38,18 @@ Tensor scatter(const Tensor& g, const Tensor& indices, std::int64_t rows, std::i
 /// Rows of `table`; zero where the index is `blank`. No gradient flows to row `padding`.
 Tensor gather(const Tensor& table, const Tensor& indices, std::int64_t blank, std::int64_t padding) {
   const std::int64_t rows = table.size(0);
-  return autograd::record("embedding", kernels::gather_rows(table.array(), indices.array(), blank), {table, indices},
-                          [indices, rows, padding](const Tensor& g) {
-                            return Tensors{scatter(g, indices, rows, padding), {}};
-                          });
+  return record("embedding", kernels::gather_rows(table.array(), indices.array(), blank), {table, indices},
+                [indices, rows, padding](const Tensor& g) {
+                  return Tensors{scatter(g, indices, rows, padding), {}};
+                });
 }
 
 /// The gradient of the table: linear in g, and its own gradient is a lookup that leaves `padding` out.
 Tensor scatter(const Tensor& g, const Tensor& indices, std::int64_t rows, std::int64_t padding) {
-  return autograd::record("embedding_backward", kernels::scatter_rows(g.array(), indices.array(), rows, padding),
-                          {g, indices}, [indices, padding](const Tensor& gg) {
-                            return Tensors{gather(gg, indices, padding, padding), {}};
-                          });
+  return record("embedding_backward", kernels::scatter_rows(g.array(), indices.array(), rows, padding), {g, indices},
+                [indices, padding](const Tensor& gg) {
+                  return Tensors{gather(gg, indices, padding, padding), {}};
+                });
 }
 
 }  // namespace

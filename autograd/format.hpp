@@ -1,12 +1,10 @@
 // fmt::print("{}", x) for tensors, shapes, dtypes and reports.
 #pragma once
 #include <algorithm>
-#include <string>
 
 #include <fmt/core.h>
 
 #include <tapegrad/autograd/gradcheck.hpp>
-#include <tapegrad/autograd/tensor.hpp>
 
 namespace tapegrad {
 

@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <memory>
+#include <map>
 
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/grad.hpp>
-#include <tapegrad/autograd/gradcheck.hpp>
 #include <tapegrad/autograd/jacobian.hpp>
 #include <tapegrad/core/random.hpp>
 
@@ -18,19 +17,16 @@ constexpr std::size_t kMostKinks = 32;
 /// Puts back what a check, or the function that it calls, might change; also when the function throws.
 class StateGuard {
  public:
-  explicit StateGuard(const Tensors& tensors) : tensors_(tensors) {
-    for (const Tensor& tensor : tensors) {
-      gradients_.push_back(tensor.defined() ? tensor.grad() : Tensor());
-      wanted_.push_back(tensor.defined() && tensor.body()->requires_grad);
-    }
+  explicit StateGuard(const Tensors& tensors) {
+    for (const Tensor& tensor : tensors)
+      if (tensor.defined()) leaves_.push_back({tensor, tensor.grad(), tensor.body()->requires_grad});
     set_grad_enabled(true);
   }
   ~StateGuard() {
-    for (std::size_t i = 0; i < tensors_.size(); ++i)
-      if (tensors_[i].defined()) {
-        tensors_[i].body()->grad = gradients_[i];
-        tensors_[i].body()->requires_grad = wanted_[i];
-      }
+    for (const auto& [tensor, gradient, requires_grad] : leaves_) {
+      tensor.body()->grad = gradient;
+      tensor.body()->requires_grad = requires_grad;
+    }
     set_grad_enabled(enabled_);
     set_random_state(random_);
   }
@@ -38,9 +34,11 @@ class StateGuard {
   StateGuard& operator=(const StateGuard&) = delete;
 
  private:
-  Tensors tensors_;
-  Tensors gradients_;
-  std::vector<bool> wanted_;
+  struct Leaf {
+    Tensor tensor, gradient;
+    bool requires_grad;
+  };
+  std::vector<Leaf> leaves_;
   bool enabled_ = grad_enabled();
   RandomState random_ = random_state();
 };
@@ -62,22 +60,22 @@ class Check {
         break;
       }
     if (!forward_repeats() || !sweeps_work()) return report_;
-    for (const JacobianBlock& block : jacobian_blocks(problem_, outputs_, options_)) compare(block);
-    if (report_.failed > 0) classify();
+    blocks_ = jacobian_blocks(problem_, outputs_, options_);
+    for (const JacobianBlock& block : blocks_) compare(block);
+    if (failures_.empty()) return report_;
+    fill_rows();
+    classify();
     return report_;
   }
 
  private:
   struct Failure {
     const JacobianBlock* block;
-    std::int64_t row;
-    std::int64_t column;
+    std::size_t at;
     double excess;  // difference / tolerance; infinite for NaN
   };
 
-  const Tensor& leaf(const JacobianBlock& block) const {
-    return problem_.targets[static_cast<std::size_t>(block.input)].leaf;
-  }
+  const Shape& input_shape(const JacobianBlock& block) const { return problem_.targets[block.input].leaf.shape(); }
 
   bool fail(Fault fault, std::string message) {
     report_.fault = fault;
@@ -106,8 +104,7 @@ class Check {
         second = pull_back(problem_, outputs_[k], gradient);
       } catch (const Error& error) {
         const std::string text = error.what();
-        const bool shape = text.find("input's shape") != std::string::npos;
-        return fail(shape ? Fault::shape : Fault::threw, text);
+        return fail(text.find("input's shape") != std::string::npos ? Fault::shape : Fault::threw, text);
       }
       for (std::size_t i = 0; i < first.size(); ++i)
         if (first[i].defined() && !same_bits(first[i].to_vector<double>(), second[i].to_vector<double>()))
@@ -118,93 +115,73 @@ class Check {
   }
 
   void compare(const JacobianBlock& block) {
-    blocks_.push_back(std::make_unique<JacobianBlock>(block));
     if (block.sampled()) report_.seed = options_.seed;
-    std::vector<Failure> failures;
-    for (std::int64_t row = 0; row < block.rows; ++row)
-      for (std::int64_t column = 0; column < block.columns; ++column) {
-        const auto at = static_cast<std::size_t>(row * block.columns + column);
-        const double difference = std::abs(block.analytic[at] - block.numeric[at]);
-        const double tolerance = options_.atol + options_.rtol * std::abs(block.numeric[at]);
-        ++report_.compared;
-        if (!(difference <= report_.max_error_) && !std::isnan(report_.max_error_)) report_.max_error_ = difference;
-        if (difference <= tolerance && std::isfinite(difference)) continue;
-        const double excess = std::isfinite(difference) ? difference / tolerance : INFINITY;
-        failures.push_back({blocks_.back().get(), row, column, excess});
-      }
-    report_.failed += static_cast<std::int64_t>(failures.size());
-    std::stable_sort(failures.begin(), failures.end(), worse);
-    for (std::size_t i = 0; i < std::min(failures.size(), static_cast<std::size_t>(options_.rows)); ++i)
-      report_.rows.push_back(row_of(failures[i]));
-    failures_.insert(failures_.end(), failures.begin(), failures.end());
+    for (std::size_t at = 0; at < block.numeric.size(); ++at) {
+      const double difference = std::abs(block.analytic[at] - block.numeric[at]);
+      const double tolerance = options_.atol + options_.rtol * std::abs(block.numeric[at]);
+      ++report_.compared;
+      if (!(difference <= report_.max_error_) && !std::isnan(report_.max_error_)) report_.max_error_ = difference;
+      if (difference <= tolerance && std::isfinite(difference)) continue;
+      failures_.push_back({&block, at, std::isfinite(difference) ? difference / tolerance : INFINITY});
+    }
   }
 
-  static bool worse(const Failure& a, const Failure& b) { return a.excess > b.excess; }
+  /// The worst failures of each block, the worst of all first.
+  void fill_rows() {
+    report_.failed = static_cast<std::int64_t>(failures_.size());
+    std::stable_sort(failures_.begin(), failures_.end(),
+                     [](const Failure& a, const Failure& b) { return a.excess > b.excess; });
+    std::map<const JacobianBlock*, int> shown;
+    for (const Failure& failure : failures_)
+      if (shown[failure.block]++ < options_.rows) report_.rows.push_back(row_of(failure));
+  }
 
   GradcheckRow row_of(const Failure& failure) const {
     const JacobianBlock& block = *failure.block;
-    const auto at = static_cast<std::size_t>(failure.row * block.columns + failure.column);
-    GradcheckRow row;
-    row.input = block.input;
-    row.input_name = problem_.targets[static_cast<std::size_t>(block.input)].name;
-    row.output = block.output;
-    const std::string direction = "direction " + std::to_string(failure.row);
-    row.element = block.sampled() ? direction : element_name(leaf(block).shape(), failure.column);
-    row.output_element = block.sampled()
-                             ? direction
-                             : element_name(outputs_[static_cast<std::size_t>(block.output)].shape(), failure.row);
-    row.analytic = block.analytic[at];
-    row.numeric = block.numeric[at];
-    row.difference = std::abs(row.analytic - row.numeric);
-    row.relative = row.difference / std::max(std::abs(row.analytic), std::abs(row.numeric));
-    row.tolerance = options_.atol + options_.rtol * std::abs(row.numeric);
-    return row;
+    const std::size_t at = failure.at, line = at / block.columns, column = at % block.columns;
+    const std::string direction = "direction " + std::to_string(line);
+    const double analytic = block.analytic[at], numeric = block.numeric[at], difference = std::abs(analytic - numeric);
+    return {.input = static_cast<int>(block.input),
+            .input_name = problem_.targets[block.input].name,
+            .element = block.sampled() ? direction : element_name(input_shape(block), column),
+            .output = static_cast<int>(block.output),
+            .output_element = block.sampled() ? direction : element_name(outputs_[block.output].shape(), line),
+            .analytic = analytic,
+            .numeric = numeric,
+            .difference = difference,
+            .relative = difference / std::max(std::abs(analytic), std::abs(numeric)),
+            .tolerance = options_.atol + options_.rtol * std::abs(numeric)};
   }
 
   void classify() {
-    std::stable_sort(failures_.begin(), failures_.end(), worse);
-    std::stable_sort(report_.rows.begin(), report_.rows.end(), [](const GradcheckRow& a, const GradcheckRow& b) {
-      const auto excess = [](const GradcheckRow& row) {
-        return std::isfinite(row.difference) ? row.difference / row.tolerance : INFINITY;
-      };
-      return excess(a) > excess(b);
-    });
-    const JacobianBlock& worst = *failures_.front().block;
     if (std::isinf(failures_.front().excess)) {
       fail(Fault::non_finite, "a value is not finite");
     } else if (std::all_of(failures_.begin(), failures_.end(), [](auto& f) { return f.block->gradient_missing; })) {
       fail(Fault::missing_gradient, "no gradient arrives at " + report_.rows.front().input_name +
                                         ", though the output depends on it; is it detached, or left undefined?");
-    } else if (const std::size_t kinks = count_kinks(); kinks == std::min(failures_.size(), kMostKinks)) {
-      fail(Fault::kink,
-           "the differences to the left and to the right disagree, so there is no derivative; move the "
-           "inputs away from the kink");
     } else {
-      fail(Fault::value, kinks ? std::to_string(kinks) + " of the elements look like kinks" : "");
-      report_.hint =
-          hint_for(worst, leaf(worst).shape(), outputs_[static_cast<std::size_t>(worst.output)].shape(), options_);
+      const auto looked_at = failures_.begin() + static_cast<long>(std::min(failures_.size(), kMostKinks));
+      const auto kinks = std::count_if(failures_.begin(), looked_at, [this](auto& f) { return is_kink(f); });
+      if (kinks == looked_at - failures_.begin()) {
+        fail(Fault::kink,
+             "the differences to the left and to the right disagree, so there is no derivative; move the "
+             "inputs away from the kink");
+      } else {
+        fail(Fault::value, kinks ? std::to_string(kinks) + " of the elements look like kinks" : "");
+        const JacobianBlock& worst = *failures_.front().block;
+        report_.hint = hint_for(worst, input_shape(worst), outputs_[worst.output].shape(), options_);
+      }
     }
-  }
-
-  std::size_t count_kinks() const {
-    const std::size_t looked_at = std::min(failures_.size(), kMostKinks);
-    return static_cast<std::size_t>(std::count_if(failures_.begin(), failures_.begin() + static_cast<long>(looked_at),
-                                                  [&](const Failure& failure) { return is_kink(failure); }));
   }
 
   /// At a kink the slopes to the left and to the right differ by a jump that a longer step keeps, where a smooth
   /// function's would grow with the step; and the analytic value lies between them.
   bool is_kink(const Failure& failure) const {
-    const auto slopes = [&](double step) {
-      return one_sided(problem_, *failure.block, failure.row, failure.column, step);
-    };
-    const auto [left, right] = slopes(options_.eps);
-    const auto [far_left, far_right] = slopes(4 * options_.eps);
+    const auto [left, right] = one_sided(problem_, *failure.block, failure.at, options_.eps);
+    const auto [far_left, far_right] = one_sided(problem_, *failure.block, failure.at, 4 * options_.eps);
     const double jump = std::abs(right - left);
-    const double scale = std::max(std::abs(left), std::abs(right));
-    const double slack = 1e-2 * scale + options_.atol;
-    const double analytic =
-        failure.block->analytic[static_cast<std::size_t>(failure.row * failure.block->columns + failure.column)];
+    const double slack = 1e-2 * std::max(std::abs(left), std::abs(right)) + options_.atol;
+    const double analytic = failure.block->analytic[failure.at];
     const bool between = analytic >= std::min(left, right) - slack && analytic <= std::max(left, right) + slack;
     return jump > slack && std::abs(far_right - far_left) < 2.5 * jump && between;
   }
@@ -213,7 +190,7 @@ class Check {
   GradcheckOptions options_;
   Tensors outputs_;
   GradcheckReport report_;
-  std::vector<std::unique_ptr<JacobianBlock>> blocks_;
+  std::vector<JacobianBlock> blocks_;
   std::vector<Failure> failures_;
 };
 
@@ -236,12 +213,11 @@ GradcheckReport check(Problem problem, const GradcheckOptions& options) {
 
 GradcheckReport check_function(const Function& function, const Tensors& inputs, const std::vector<std::string>& names,
                                const GradcheckOptions& options) {
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (is_moved(inputs[i])) check_float64(names[i], inputs[i]);
   Problem problem;
   Tensors arguments = inputs;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!is_moved(inputs[i])) continue;
+    check_float64(names[i], inputs[i]);
     arguments[i] = inputs[i].detach();
     arguments[i].requires_grad_();
     problem.targets.push_back({names[i], arguments[i]});
@@ -297,15 +273,13 @@ GradcheckReport gradgradcheck(const Function& function, const Tensors& inputs, c
   }
   const auto gradients = [&function, count](const Tensors& given) {
     Tensors outputs, seeds, leaves;
-    const Tensors all = function(Tensors(given.begin(), given.begin() + static_cast<long>(count)));
     std::size_t next = count;
-    for (const Tensor& output : all) {
+    for (const Tensor& output : function(Tensors(given.begin(), given.begin() + static_cast<long>(count)))) {
       if (!is_moved(output)) continue;
-      if (output.requires_grad()) {
-        outputs.push_back(output);
-        seeds.push_back(given[next]);
-      }
-      ++next;
+      const Tensor& seed = given[next++];
+      if (!output.requires_grad()) continue;
+      outputs.push_back(output);
+      seeds.push_back(seed);
     }
     for (std::size_t i = 0; i < count; ++i)
       if (is_moved(given[i])) leaves.push_back(given[i]);

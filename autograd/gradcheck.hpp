@@ -2,10 +2,6 @@
 #pragma once
 #include <functional>
 #include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include <tapegrad/autograd/tensor.hpp>
 

@@ -4,9 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <tapegrad/autograd/gradcheck.hpp>
 #include <tapegrad/autograd/jacobian.hpp>
-#include <tapegrad/autograd/tape.hpp>
 
 namespace tapegrad::autograd {
 namespace {
@@ -52,20 +50,18 @@ std::string factor_hint(const JacobianBlock& block, const Shape& input, const Sh
 /// Each row of the Jacobian is a gradient of the input's shape: are its last two dimensions in the wrong order?
 bool is_transposed(const JacobianBlock& block, const Shape& input, const GradcheckOptions& options) {
   if (block.sampled() || input.rank() < 2) return false;
-  const std::int64_t n = input[input.rank() - 2], m = input[input.rank() - 1];
+  const auto n = static_cast<std::size_t>(input[input.rank() - 2]), m = static_cast<std::size_t>(input.back());
   return fits(block, options, [&](std::size_t i) {
-    const auto at = static_cast<std::int64_t>(i) % (n * m);
-    const std::int64_t swapped = (at % m) * n + at / m;
-    return block.analytic[i - static_cast<std::size_t>(at) + static_cast<std::size_t>(swapped)];
+    const std::size_t at = i % (n * m), swapped = (at % m) * n + at / m;
+    return block.analytic[i - at + swapped];
   });
 }
 
 /// Some output elements give nothing at all, and all others are right.
 bool lacks_rows(const JacobianBlock& block, const Shape& input, const Shape& output, const GradcheckOptions& options) {
   if (block.sampled() || input.numel() >= output.numel()) return false;
-  const auto columns = static_cast<std::size_t>(block.columns);
   return fits(block, options, [&](std::size_t i) {
-    const auto row = block.analytic.begin() + static_cast<long>(i / columns * columns);
+    const double* row = block.analytic.data() + i / block.columns * block.columns;
     const bool blank = std::all_of(row, row + block.columns, [](double value) { return value == 0; });
     return blank ? block.numeric[i] : block.analytic[i];
   });
@@ -86,11 +82,12 @@ std::string_view name_of(Fault fault) {
   return names[static_cast<int>(fault)];
 }
 
-std::string element_name(const Shape& shape, std::int64_t index) {
+std::string element_name(const Shape& shape, std::size_t index) {
   Shape position = shape;
+  auto rest = static_cast<std::int64_t>(index);
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    position[axis] = index % shape[axis];
-    index /= shape[axis];
+    position[axis] = rest % shape[axis];
+    rest /= shape[axis];
   }
   return position.to_string();
 }

@@ -1,19 +1,12 @@
 // Reading elements by tensors of indices; adding up at indices is the gradient, and the other way round.
 #include <algorithm>
-#include <string>
 
 #include <tapegrad/autograd/creation.hpp>
-#include <tapegrad/autograd/shaping.hpp>
-#include <tapegrad/autograd/tape.hpp>
+#include <tapegrad/autograd/operation.hpp>
 #include <tapegrad/core/dispatch.hpp>
-#include <tapegrad/core/error.hpp>
 #include <tapegrad/core/threads.hpp>
 
 namespace tapegrad {
-
-using autograd::record;
-using core::Array;
-
 namespace {
 
 constexpr std::int64_t kGrain = std::int64_t{1} << 14;  // elements that one task moves
@@ -58,44 +51,44 @@ Shape with_size(Shape shape, int axis, std::int64_t size) {
   return shape;
 }
 
-/// Zeros of x's shape, but `size` along `axis`, to which row j of x is added at index[j].
-Tensor index_add(const Tensor& x, int axis, const Tensor& index, std::int64_t size) {
-  const Array from = x.array().contiguous(), indices = checked_indices("index_add", index, size);
-  Tensor result = zeros(with_size(x.shape(), axis, size), x.dtype());
+/// Zeros of x's shape, but `size` along `axis`, to which each element of x is added, in row pick(indices, j, element)
+/// if it stands in row j.
+template <class Pick>
+Array added_up(const char* operation, const Tensor& x, int axis, const Tensor& index, std::int64_t size, Pick pick) {
+  const Array from = x.array().contiguous(), indices = checked_indices(operation, index, size);
+  const Array result = zeros(with_size(x.shape(), axis, size), x.dtype()).array();
   const Layout in(from.shape(), axis);
-  core::dispatch_floating("index_add", x.dtype(), [&](auto type) {
+  core::dispatch_floating(operation, x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const std::int64_t* at = indices.data<std::int64_t>();
     for_columns(in, in.size, [&](std::int64_t outer, std::int64_t first, std::int64_t last) {
-      const T* rows = from.data<T>() + outer * in.size * in.inner;
-      T* out = result.array().template data<T>() + outer * size * in.inner;
-      for (std::int64_t j = 0; j < in.size; ++j)
-        for (std::int64_t i = first; i < last; ++i) out[at[j] * in.inner + i] += rows[j * in.inner + i];
+      const std::int64_t* at = indices.data<std::int64_t>();
+      T* out = result.data<T>() + outer * size * in.inner;
+      for (std::int64_t j = 0; j < in.size; ++j) {
+        const std::int64_t row = (outer * in.size + j) * in.inner;
+        const T* values = from.data<T>() + row;
+        for (std::int64_t i = first; i < last; ++i) out[pick(at, j, row + i) * in.inner + i] += values[i];
+      }
     });
   });
-  return record("index_add", std::move(result), {x, index}, [axis, index](const Tensor& g) {
-    return Tensors{index_select(g, axis, index), Tensor()};
-  });
+  return result;
 }
 
-/// Zeros of x's shape, but `size` along `axis`, to which each element of x is added at its index.
+/// Row j of x is added to row index[j].
+Tensor index_add(const Tensor& x, int axis, const Tensor& index, std::int64_t size) {
+  const auto pick = [](const std::int64_t* at, std::int64_t j, std::int64_t) { return at[j]; };
+  return record("index_add", added_up("index_add", x, axis, index, size, pick), {x, index},
+                [axis, index](const Tensor& g) {
+                  return Tensors{index_select(g, axis, index), Tensor()};
+                });
+}
+
+/// Each element of x is added at its own index.
 Tensor scatter_add(const Tensor& x, int axis, const Tensor& index, std::int64_t size) {
-  const Array from = x.array().contiguous(), indices = checked_indices("scatter_add", index, size);
-  Tensor result = zeros(with_size(x.shape(), axis, size), x.dtype());
-  const Layout in(from.shape(), axis);
-  core::dispatch_floating("scatter_add", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    for_columns(in, in.size, [&](std::int64_t outer, std::int64_t first, std::int64_t last) {
-      const T* rows = from.data<T>() + outer * in.size * in.inner;
-      const std::int64_t* at = indices.data<std::int64_t>() + outer * in.size * in.inner;
-      T* out = result.array().template data<T>() + outer * size * in.inner;
-      for (std::int64_t j = 0; j < in.size; ++j)
-        for (std::int64_t i = first; i < last; ++i) out[at[j * in.inner + i] * in.inner + i] += rows[j * in.inner + i];
-    });
-  });
-  return record("scatter_add", std::move(result), {x, index}, [axis, index](const Tensor& g) {
-    return Tensors{gather(g, axis, index), Tensor()};
-  });
+  const auto pick = [](const std::int64_t* at, std::int64_t, std::int64_t element) { return at[element]; };
+  return record("scatter_add", added_up("scatter_add", x, axis, index, size, pick), {x, index},
+                [axis, index](const Tensor& g) {
+                  return Tensors{gather(g, axis, index), Tensor()};
+                });
 }
 
 }  // namespace
@@ -134,14 +127,13 @@ Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& index) {
   const Layout out(result.shape(), along);
   core::dispatch(x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
+    const std::int64_t* at = indices.data<std::int64_t>();
     for_columns(out, out.size, [&](std::int64_t outer, std::int64_t first, std::int64_t last) {
       const T* rows = from.data<T>() + outer * size * out.inner;
-      const std::int64_t offset = outer * out.size * out.inner;
-      for (std::int64_t j = 0; j < out.size; ++j)
-        for (std::int64_t i = first; i < last; ++i) {
-          const std::int64_t element = offset + j * out.inner + i;
-          result.data<T>()[element] = rows[indices.data<std::int64_t>()[element] * out.inner + i];
-        }
+      for (std::int64_t j = 0; j < out.size; ++j) {
+        const std::int64_t row = (outer * out.size + j) * out.inner;
+        for (std::int64_t i = first; i < last; ++i) result.data<T>()[row + i] = rows[at[row + i] * out.inner + i];
+      }
     });
   });
   return record("gather", std::move(result), {x, index}, [along, index, size](const Tensor& g) {

@@ -10,20 +10,17 @@ namespace tapegrad::autograd {
 namespace {
 
 Tensor tensor_of(const Values& values, const Shape& shape) { return from_vector(values, shape, float64); }
+std::size_t elements(const Tensor& tensor) { return static_cast<std::size_t>(tensor.numel()); }
 
 /// These values, row-major, in fresh memory whose axes are ordered as those of `like` are: a transposed input stays
 /// one.
 core::Array in_layout_of(const core::Array& like, const Values& values) {
-  Shape order;
-  for (int axis = 0; axis < like.rank(); ++axis) order.push_back(axis);
+  Shape order = like.shape(), back = order;
+  std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](std::int64_t a, std::int64_t b) { return like.strides()[a] > like.strides()[b]; });
-  Shape sizes, back = order;
-  for (int i = 0; i < order.rank(); ++i) {
-    sizes.push_back(like.size(static_cast<int>(order[i])));
-    back[static_cast<int>(order[i])] = i;
-  }
-  const core::Array array = core::Array(sizes, like.dtype()).permuted(back);
+  for (int i = 0; i < order.rank(); ++i) back[static_cast<int>(order[i])] = i;
+  const core::Array array = like.permuted(order).copy().permuted(back);
   core::copy_into(array, tensor_of(values, like.shape()).array());
   return array;
 }
@@ -43,9 +40,9 @@ class Moved {
   core::Array before_;
 };
 
-Values unit(std::int64_t size, std::int64_t index) {
-  Values values(static_cast<std::size_t>(size));
-  values[static_cast<std::size_t>(index)] = 1;
+Values unit(std::size_t size, std::size_t index) {
+  Values values(size);
+  values[index] = 1;
   return values;
 }
 
@@ -57,7 +54,7 @@ Values difference(const Values& a, const Values& b, double divisor) {
   return result;
 }
 
-Values random_values(std::int64_t size) { return Tensor(core::random_normal({size}, float64)).to_vector<double>(); }
+Values random_values(const Shape& shape) { return Tensor(core::random_normal(shape, float64)).to_vector<double>(); }
 
 /// The distance that an element really moves, which rounding makes a little different from `step`.
 double real_step(double value, double step) {
@@ -74,83 +71,74 @@ class Blocks {
  public:
   Blocks(const Problem& problem, const Tensors& outputs, const GradcheckOptions& options)
       : problem_(problem), outputs_(outputs), options_(options) {
-    for (int k = 0; k < static_cast<int>(outputs.size()); ++k)
-      for (int i = 0; i < static_cast<int>(problem.targets.size()); ++i) blocks_.push_back(start(i, k));
+    for (std::size_t k = 0; k < outputs.size(); ++k)
+      for (std::size_t i = 0; i < problem.targets.size(); ++i) blocks_.push_back(start(i, k));
   }
 
   std::vector<JacobianBlock> compute() {
-    for (int k = 0; k < static_cast<int>(outputs_.size()); ++k) pull_back_rows(k);
-    for (int i = 0; i < static_cast<int>(problem_.targets.size()); ++i) move_columns(i);
+    for (std::size_t k = 0; k < outputs_.size(); ++k) pull_back_rows(k);
+    for (std::size_t i = 0; i < problem_.targets.size(); ++i) move_columns(i);
     for (JacobianBlock& block : blocks_)
       if (block.sampled()) sample(block);
     return std::move(blocks_);
   }
 
  private:
-  JacobianBlock start(int input, int output) const {
-    JacobianBlock block;
-    block.input = input;
-    block.output = output;
-    block.rows = outputs_[static_cast<std::size_t>(output)].numel();
-    block.columns = leaf(input).numel();
-    if (block.rows * block.columns > options_.max_jacobian) {
+  JacobianBlock start(std::size_t input, std::size_t output) const {
+    const Tensor &to = outputs_[output], &from = problem_.targets[input].leaf;
+    JacobianBlock block{.input = input, .output = output, .rows = elements(to), .columns = elements(from)};
+    if (to.numel() * from.numel() > options_.max_jacobian) {
       for (int d = 0; d < options_.directions; ++d) {
-        block.input_directions.push_back(random_values(block.columns));
-        block.output_directions.push_back(random_values(block.rows));
+        block.input_directions.push_back(random_values(from.shape()));
+        block.output_directions.push_back(random_values(to.shape()));
       }
-      block.rows = options_.directions;
+      block.rows = block.input_directions.size();
       block.columns = 1;
     }
-    block.analytic.resize(static_cast<std::size_t>(block.rows * block.columns));
+    block.analytic.resize(block.rows * block.columns);
     block.numeric.resize(block.analytic.size());
     return block;
   }
 
   /// The tape's side of full blocks: one sweep for each element of output `k`, for all inputs together.
-  void pull_back_rows(int k) {
-    const Tensor& output = outputs_[static_cast<std::size_t>(k)];
-    if (!any_full([&](const JacobianBlock& block) { return block.output == k; })) return;
-    for (std::int64_t row = 0; row < output.numel(); ++row) {
-      const Tensors gradients = pull_back(problem_, output, tensor_of(unit(output.numel(), row), output.shape()));
-      for (JacobianBlock& block : blocks_)
-        if (block.output == k && !block.sampled()) {
-          const Tensor& gradient = gradients[static_cast<std::size_t>(block.input)];
-          block.gradient_missing = !gradient.defined();
-          if (!gradient.defined()) continue;
-          const Values values = gradient.to_vector<double>();
-          std::copy(values.begin(), values.end(), block.analytic.begin() + row * block.columns);
-        }
+  void pull_back_rows(std::size_t k) {
+    const Tensor& output = outputs_[k];
+    const auto full = full_blocks([k](const JacobianBlock& block) { return block.output == k; });
+    for (std::size_t row = 0; row < elements(output) && !full.empty(); ++row) {
+      const Tensors gradients = pull_back(problem_, output, tensor_of(unit(elements(output), row), output.shape()));
+      for (JacobianBlock* block : full) {
+        const Tensor& gradient = gradients[block->input];
+        block->gradient_missing = !gradient.defined();
+        if (!gradient.defined()) continue;
+        const Values values = gradient.to_vector<double>();
+        std::copy(values.begin(), values.end(), block->analytic.data() + row * block->columns);
+      }
     }
   }
 
   /// The numeric side: two evaluations for each element of input `i`, for all outputs together.
-  void move_columns(int i) {
-    if (!any_full([&](const JacobianBlock& block) { return block.input == i; })) return;
-    const Values base = leaf(i).to_vector<double>();
-    for (std::int64_t column = 0; column < leaf(i).numel(); ++column) {
-      const Values direction = unit(leaf(i).numel(), column);
+  void move_columns(std::size_t i) {
+    const auto full = full_blocks([i](const JacobianBlock& block) { return block.input == i; });
+    if (full.empty()) return;
+    const Values base = problem_.targets[i].leaf.to_vector<double>();
+    for (std::size_t column = 0; column < base.size(); ++column) {
+      const Values direction = unit(base.size(), column);
       const auto above = evaluate_moved(problem_, i, direction, options_.eps);
       const auto below = evaluate_moved(problem_, i, direction, -options_.eps);
-      const double step = real_step(base[static_cast<std::size_t>(column)], options_.eps);
-      for (JacobianBlock& block : blocks_)
-        if (block.input == i && !block.sampled()) {
-          const auto k = static_cast<std::size_t>(block.output);
-          const Values slope = difference(above[k], below[k], step);
-          for (std::int64_t row = 0; row < block.rows; ++row)
-            block.numeric[static_cast<std::size_t>(row * block.columns + column)] =
-                slope[static_cast<std::size_t>(row)];
-        }
+      const double step = real_step(base[column], options_.eps);
+      for (JacobianBlock* block : full) {
+        const Values slope = difference(above[block->output], below[block->output], step);
+        for (std::size_t row = 0; row < block->rows; ++row) block->numeric[row * block->columns + column] = slope[row];
+      }
     }
   }
 
   void sample(JacobianBlock& block) const {
-    const Tensor& output = outputs_[static_cast<std::size_t>(block.output)];
-    const auto k = static_cast<std::size_t>(block.output);
+    const std::size_t k = block.output;
     for (std::size_t d = 0; d < block.input_directions.size(); ++d) {
       const Values& u = block.input_directions[d];
       const Values& w = block.output_directions[d];
-      const Tensor gradient =
-          pull_back(problem_, output, tensor_of(w, output.shape()))[static_cast<std::size_t>(block.input)];
+      const Tensor gradient = pull_back(problem_, outputs_[k], tensor_of(w, outputs_[k].shape()))[block.input];
       block.gradient_missing = !gradient.defined();
       if (gradient.defined()) block.analytic[d] = dot(gradient.to_vector<double>(), u);
       const auto above = evaluate_moved(problem_, block.input, u, options_.eps);
@@ -160,12 +148,12 @@ class Blocks {
   }
 
   template <class Condition>
-  bool any_full(Condition condition) const {
-    return std::any_of(blocks_.begin(), blocks_.end(),
-                       [&](const JacobianBlock& block) { return !block.sampled() && condition(block); });
+  std::vector<JacobianBlock*> full_blocks(Condition condition) {
+    std::vector<JacobianBlock*> full;
+    for (JacobianBlock& block : blocks_)
+      if (!block.sampled() && condition(block)) full.push_back(&block);
+    return full;
   }
-
-  const Tensor& leaf(int i) const { return problem_.targets[static_cast<std::size_t>(i)].leaf; }
 
   const Problem& problem_;
   const Tensors& outputs_;
@@ -203,8 +191,8 @@ Tensors pull_back(const Problem& problem, const Tensor& output, const Tensor& gr
   return grad({output}, leaves, {.grad_outputs = {gradient}, .retain_graph = true, .allow_unused = true});
 }
 
-std::vector<Values> evaluate_moved(const Problem& problem, int target, const Values& direction, double step) {
-  const Tensor& leaf = problem.targets[static_cast<std::size_t>(target)].leaf;
+std::vector<Values> evaluate_moved(const Problem& problem, std::size_t target, const Values& direction, double step) {
+  const Tensor& leaf = problem.targets[target].leaf;
   Values values = leaf.to_vector<double>();
   for (std::size_t i = 0; i < values.size(); ++i)
     if (direction[i] != 0) values[i] += step * direction[i];
@@ -223,11 +211,10 @@ std::vector<JacobianBlock> jacobian_blocks(const Problem& problem, const Tensors
   return blocks.compute();
 }
 
-std::pair<double, double> one_sided(const Problem& problem, const JacobianBlock& block, std::int64_t row,
-                                    std::int64_t column, double step) {
-  const auto r = static_cast<std::size_t>(row), k = static_cast<std::size_t>(block.output);
-  const Values u = block.sampled() ? block.input_directions[r] : unit(block.columns, column);
-  const Values w = block.sampled() ? block.output_directions[r] : unit(block.rows, row);
+std::pair<double, double> one_sided(const Problem& problem, const JacobianBlock& block, std::size_t at, double step) {
+  const std::size_t k = block.output, row = at / block.columns;
+  const Values u = block.sampled() ? block.input_directions[row] : unit(block.columns, at % block.columns);
+  const Values w = block.sampled() ? block.output_directions[row] : unit(block.rows, row);
   const Values here = evaluate_moved(problem, block.input, u, 0)[k];
   const Values left = difference(here, evaluate_moved(problem, block.input, u, -step)[k], step);
   const Values right = difference(evaluate_moved(problem, block.input, u, step)[k], here, step);

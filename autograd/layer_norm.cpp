@@ -1,16 +1,10 @@
-#include <string>
-
 #include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/neural.hpp>
+#include <tapegrad/autograd/operation.hpp>
 #include <tapegrad/autograd/reductions.hpp>
-#include <tapegrad/autograd/tape.hpp>
-#include <tapegrad/core/error.hpp>
 #include <tapegrad/core/kernels/layer_norm.hpp>
 
 namespace tapegrad {
-
-namespace kernels = core::kernels;
-
 namespace {
 
 /// The last `rank` dimensions of x, which are normalised over.
@@ -35,25 +29,23 @@ void check_parameter(const char* name, const Tensor& parameter, const Tensor& x,
 
 struct LayerNormBackward {
   Tensor x, weight, bias;
-  core::Array stats;
+  Array stats;
   Shape shape;
   double eps;
 
   Tensors operator()(const Tensor& g) const {
-    const bool recorded = autograd::is_recording({g, x, weight});
-    const Tensors all = recorded ? composed(g) : fused(g);
-    Tensors wanted{all[0]};
-    if (weight.defined()) wanted.push_back(all[1]);
-    if (bias.defined()) wanted.push_back(all[2]);
-    return wanted;
+    Tensors gradients = is_recording({g, x, weight}) ? composed(g) : fused(g);
+    if (!bias.defined()) gradients.pop_back();
+    if (!weight.defined()) gradients.erase(gradients.begin() + 1);
+    return gradients;
   }
 
  private:
   Tensors fused(const Tensor& g) const {
     const int inputs = 1 + weight.defined() + bias.defined();
-    const bool parameters = inputs > 1 && (autograd::needs_gradient(1) || autograd::needs_gradient(inputs - 1));
+    const bool parameters = inputs > 1 && (needs_gradient(1) || needs_gradient(inputs - 1));
     const auto gradients = kernels::layer_norm_backward(
-        g.array(), x.array(), weight.defined() ? weight.array() : core::Array(), stats, shape.numel(), parameters);
+        g.array(), x.array(), weight.defined() ? weight.array() : Array(), stats, shape.numel(), parameters);
     if (!parameters) return {Tensor(gradients.x), {}, {}};
     return {Tensor(gradients.x), Tensor(gradients.weight.reshaped(shape)), Tensor(gradients.bias.reshaped(shape))};
   }
@@ -79,14 +71,14 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
   const Shape shape = normalized_shape(x, normalized_rank);
   check_parameter("weight", weight, x, shape);
   check_parameter("bias", bias, x, shape);
-  const auto value_of = [](const Tensor& t) { return t.defined() ? t.array() : core::Array(); };
+  const auto value_of = [](const Tensor& t) { return t.defined() ? t.array() : Array(); };
   auto result = kernels::layer_norm(x.array(), value_of(weight), value_of(bias), shape.numel(), eps);
   autograd::TensorRef inputs[3] = {x, x, x};
   std::size_t count = 1;
   if (weight.defined()) inputs[count++] = weight;
   if (bias.defined()) inputs[count++] = bias;
-  return autograd::record("layer_norm", Tensor(std::move(result.y)), autograd::Inputs(inputs, count),
-                          LayerNormBackward{x, weight, bias, std::move(result.stats), shape, eps});
+  return record("layer_norm", Tensor(std::move(result.y)), autograd::Inputs(inputs, count),
+                LayerNormBackward{x, weight, bias, std::move(result.stats), shape, eps});
 }
 
 }  // namespace tapegrad

@@ -1,11 +1,7 @@
-#include <string>
-
 #include <tapegrad/autograd/matrix.hpp>
 #include <tapegrad/autograd/neural.hpp>
+#include <tapegrad/autograd/operation.hpp>
 #include <tapegrad/autograd/reductions.hpp>
-#include <tapegrad/autograd/shaping.hpp>
-#include <tapegrad/autograd/tape.hpp>
-#include <tapegrad/core/error.hpp>
 #include <tapegrad/core/kernels/kernels.hpp>
 
 namespace tapegrad {
@@ -30,13 +26,13 @@ void check_arguments(const Tensor& x, const Tensor& weight, const Tensor& bias) 
 /// Product of all sizes but the last one.
 std::int64_t rows_of(const Shape& shape) { return shape.sub(0, shape.rank() - 1).numel(); }
 
-core::Array product(const core::Array& x, const core::Array& weight, const core::Array& bias) {
+Array product(const Array& x, const Array& weight, const Array& bias) {
   Shape shape = x.shape();
   shape[shape.rank() - 1] = weight.size(0);
-  const core::Array rows = x.reshaped({rows_of(x.shape()), weight.size(1)});
-  const core::Array out({rows.size(0), weight.size(0)}, x.dtype());
+  const Array rows = x.reshaped({rows_of(x.shape()), weight.size(1)});
+  const Array out({rows.size(0), weight.size(0)}, x.dtype());
   if (bias.defined()) core::copy_into(out, bias);
-  core::kernels::matmul_into(out, rows, weight.transposed(0, 1), bias.defined());
+  kernels::matmul_into(out, rows, weight.transposed(0, 1), bias.defined());
   return out.reshaped(shape);
 }
 
@@ -46,18 +42,16 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check_arguments(x, weight, bias);
   const autograd::TensorRef inputs[3] = {x, weight, bias};
   const bool biased = bias.defined();
-  Tensor y(product(x.array(), weight.array(), biased ? bias.array() : core::Array()));
-  return autograd::record("linear", std::move(y), autograd::Inputs(inputs, biased ? 3 : 2),
-                          [x, weight, biased](const Tensor& g) {
-                            const std::int64_t rows = rows_of(x.shape());
-                            const Tensor g_rows = reshape(g, {rows, weight.size(0)});
-                            Tensors gradients(biased ? 3 : 2);
-                            if (autograd::needs_gradient(0)) gradients[0] = reshape(matmul(g_rows, weight), x.shape());
-                            if (autograd::needs_gradient(1))
-                              gradients[1] = matmul(transpose(g_rows, 0, 1), reshape(x, {rows, weight.size(1)}));
-                            if (biased && autograd::needs_gradient(2)) gradients[2] = sum(g_rows, 0);
-                            return gradients;
-                          });
+  Tensor y(product(x.array(), weight.array(), biased ? bias.array() : Array()));
+  return record("linear", std::move(y), autograd::Inputs(inputs, biased ? 3 : 2), [x, weight, biased](const Tensor& g) {
+    const std::int64_t rows = rows_of(x.shape());
+    const Tensor g_rows = reshape(g, {rows, weight.size(0)});
+    Tensors gradients(biased ? 3 : 2);
+    if (needs_gradient(0)) gradients[0] = reshape(matmul(g_rows, weight), x.shape());
+    if (needs_gradient(1)) gradients[1] = matmul(transpose(g_rows, 0, 1), reshape(x, {rows, weight.size(1)}));
+    if (biased && needs_gradient(2)) gradients[2] = sum(g_rows, 0);
+    return gradients;
+  });
 }
 
 }  // namespace tapegrad

@@ -1,10 +1,6 @@
-#include <string>
-
 #include <tapegrad/autograd/matrix.hpp>
+#include <tapegrad/autograd/operation.hpp>
 #include <tapegrad/autograd/reductions.hpp>
-#include <tapegrad/autograd/shaping.hpp>
-#include <tapegrad/autograd/tape.hpp>
-#include <tapegrad/core/error.hpp>
 #include <tapegrad/core/kernels/kernels.hpp>
 
 namespace tapegrad {
@@ -26,10 +22,10 @@ void check_operands(const Tensor& a, const Tensor& b) {
 
 /// The product of matrices or batches of matrices. d/da = g b^T, d/db = a^T g, summed over what was broadcast.
 Tensor product(const Tensor& a, const Tensor& b) {
-  return autograd::record("matmul", core::kernels::matmul(a.array(), b.array()), {a, b}, [a, b](const Tensor& g) {
+  return record("matmul", kernels::matmul(a.array(), b.array()), {a, b}, [a, b](const Tensor& g) {
     Tensor to_a, to_b;
-    if (autograd::needs_gradient(0)) to_a = sum_to(product(g, b.transpose(-2, -1)), a.shape());
-    if (autograd::needs_gradient(1)) {
+    if (needs_gradient(0)) to_a = sum_to(product(g, b.transpose(-2, -1)), a.shape());
+    if (needs_gradient(1)) {
       if (b.rank() == 2 &&
           a.rank() > 2)  // one matrix for the whole batch: the sum over the batch is inside the product
         to_b = product(a.reshape({-1, a.size(-1)}).transpose(0, 1), g.reshape({-1, g.size(-1)}));

@@ -1,7 +1,6 @@
 // The operations on a transformer's path that have fused kernels, forward and backward. Their closures fall back to
 // composed formulas when gradients of gradients are asked for.
 #pragma once
-#include <cstdint>
 #include <optional>
 
 #include <tapegrad/autograd/tensor.hpp>

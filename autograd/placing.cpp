@@ -1,21 +1,16 @@
 // What joins tensors or masks parts of one out.
 #include <algorithm>
-#include <string>
 
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
+#include <tapegrad/autograd/operation.hpp>
 #include <tapegrad/autograd/placing.hpp>
-#include <tapegrad/autograd/shaping.hpp>
-#include <tapegrad/autograd/tape.hpp>
 #include <tapegrad/core/dispatch.hpp>
-#include <tapegrad/core/error.hpp>
 #include <tapegrad/core/threads.hpp>
 
 namespace tapegrad {
 
 using autograd::Place;
-using autograd::record;
-using core::Array;
 
 namespace autograd {
 
@@ -46,23 +41,24 @@ void check_joinable(const Tensors& tensors, int axis) {
   }
 }
 
-/// Copies the columns [first(row), last(row)) of each row of each matrix; zero elsewhere.
-template <class Bounds>
-Array triangle(const Array& x, Bounds&& bounds) {
-  const Array from = x.contiguous();
+/// The lower (upper) triangle of each matrix, up to (from) the diagonal; zero elsewhere.
+Array triangle(const char* operation, const Tensor& tensor, bool lower, std::int64_t diagonal) {
+  if (tensor.rank() < 2)
+    throw ShapeError(std::string(operation) + ": expected a matrix or a batch of matrices; got shape " +
+                     tensor.shape().to_string());
+  const Array x = tensor.array().contiguous();
   Array result(x.shape(), x.dtype());
   const std::int64_t rows = x.size(x.rank() - 2), columns = x.shape().back();
   if (x.numel() == 0) return result;
   core::dispatch(x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const T* in = from.data<T>();
+    const T* in = x.data<T>();
     T* out = result.data<T>();
     const std::int64_t grain = std::max<std::int64_t>(1, (1 << 15) / columns);
     core::parallel_ranges(x.numel() / columns, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
-        const auto [low, high] = bounds(row % rows);
-        const std::int64_t first = std::clamp<std::int64_t>(low, 0, columns);
-        const std::int64_t last = std::clamp<std::int64_t>(high, 0, columns);
+        const std::int64_t edge = std::clamp<std::int64_t>(row % rows + diagonal + lower, 0, columns);
+        const std::int64_t first = lower ? 0 : edge, last = lower ? edge : columns;
         T* line = out + row * columns;
         std::fill_n(line, first, T{0});
         std::copy(in + row * columns + first, in + row * columns + last, line + first);
@@ -71,12 +67,6 @@ Array triangle(const Array& x, Bounds&& bounds) {
     });
   });
   return result;
-}
-
-void check_matrix(const char* operation, const Tensor& x) {
-  if (x.rank() < 2)
-    throw ShapeError(std::string(operation) + ": expected a matrix or a batch of matrices; got shape " +
-                     x.shape().to_string());
 }
 
 }  // namespace
@@ -133,19 +123,12 @@ Tensor flip(const Tensor& x, const Axes& axes) {
 }
 
 Tensor tril(const Tensor& x, std::int64_t diagonal) {
-  check_matrix("tril", x);
-  const auto bounds = [diagonal](std::int64_t row) {
-    return std::pair<std::int64_t, std::int64_t>{0, row + diagonal + 1};
-  };
-  return record("tril", triangle(x.array(), bounds), {x},
+  return record("tril", triangle("tril", x, true, diagonal), {x},
                 [diagonal](const Tensor& g) { return Tensors{tril(g, diagonal)}; });
 }
 
 Tensor triu(const Tensor& x, std::int64_t diagonal) {
-  check_matrix("triu", x);
-  const std::int64_t columns = x.shape().back();
-  const auto bounds = [=](std::int64_t row) { return std::pair<std::int64_t, std::int64_t>{row + diagonal, columns}; };
-  return record("triu", triangle(x.array(), bounds), {x},
+  return record("triu", triangle("triu", x, false, diagonal), {x},
                 [diagonal](const Tensor& g) { return Tensors{triu(g, diagonal)}; });
 }
 

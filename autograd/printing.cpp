@@ -1,8 +1,6 @@
 // Tensors as text, in PyTorch's layout, and as vectors.
 #include <algorithm>
 #include <cmath>
-#include <string>
-#include <vector>
 
 #include <fmt/format.h>
 

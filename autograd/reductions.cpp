@@ -1,23 +1,17 @@
 // Reductions: value and gradient side by side.
-#include <cmath>
-#include <limits>
-#include <string>
-
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
+#include <tapegrad/autograd/operation.hpp>
 #include <tapegrad/autograd/reductions.hpp>
-#include <tapegrad/autograd/shaping.hpp>
-#include <tapegrad/autograd/tape.hpp>
-#include <tapegrad/core/error.hpp>
-#include <tapegrad/core/kernels/elementwise.hpp>
 #include <tapegrad/core/kernels/reduce.hpp>
 
 namespace tapegrad {
 
-using autograd::record;
-namespace kernels = core::kernels;
+using autograd::check_floating;
 
 namespace {
+
+using ChooseAlong = kernels::Extremes (*)(const Array&, int, bool);
 
 /// What was reduced, so that a gradient finds its way back.
 struct Reduction {
@@ -31,6 +25,7 @@ struct Reduction {
   Tensor kept(const Tensor& reduced) const { return reshape(reduced, kernels::reduced_shape(from, axes, true)); }
   /// A reduced tensor repeated over what was reduced.
   Tensor repeated(const Tensor& reduced) const { return expand(kept(reduced), from); }
+  /// How many elements each element of the result comes from.
   std::int64_t count() const {
     std::int64_t count = 1;
     for (std::int64_t axis : axes) count *= from[static_cast<int>(axis)];
@@ -38,16 +33,14 @@ struct Reduction {
   }
 };
 
-void check_floating(const char* operation, const Tensor& x) {
-  if (!is_floating(x.dtype()))
-    throw DtypeError(std::string(operation) + ": expected a float32 or float64 tensor; got " +
-                     std::string(name_of(x.dtype())) + "; convert it first with .to(tapegrad::float32)");
-}
-void check_not_empty(const char* operation, const Reduction& reduction) {
+/// For operations that choose an element: there must be one.
+Reduction reduction_of_some(const char* operation, const Tensor& x, const Axes& axes) {
+  const Reduction reduction(operation, x, axes);
   if (reduction.count() == 0)
     throw ShapeError(std::string(operation) +
                      ": there must be an element to choose along the reduced axes; got shape " +
                      reduction.from.to_string());
+  return reduction;
 }
 
 }  // namespace
@@ -62,7 +55,7 @@ Tensor mean(const Tensor& x, const Axes& axes, bool keepdim) {
   check_floating("mean", x);
   const Reduction reduction("mean", x, axes);
   const auto count = static_cast<double>(reduction.count());
-  const core::Array total = kernels::sum(x.array(), reduction.axes, keepdim);
+  const Array total = kernels::sum(x.array(), reduction.axes, keepdim);
   return record("mean", kernels::divide(total, kernels::Number{count}), {x},
                 [reduction, count](const Tensor& g) { return Tensors{reduction.repeated(g / count)}; });
 }
@@ -83,10 +76,8 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
 namespace {
 
 /// The gradient of max and min along an axis goes to the chosen element of each row.
-Tensor extreme_along(const char* operation, const Tensor& x, std::int64_t axis, bool keepdim,
-                     kernels::Extremes (*choose)(const core::Array&, int, bool)) {
-  const Reduction reduction(operation, x, axis);
-  check_not_empty(operation, reduction);
+Tensor extreme_along(const char* operation, const Tensor& x, std::int64_t axis, bool keepdim, ChooseAlong choose) {
+  const Reduction reduction = reduction_of_some(operation, x, axis);
   const int chosen_axis = static_cast<int>(reduction.axes[0]);
   const kernels::Extremes extremes = choose(x.array(), chosen_axis, keepdim);
   const Tensor indices(extremes.indices);
@@ -100,9 +91,8 @@ Tensor extreme_along(const char* operation, const Tensor& x, std::int64_t axis, 
 
 /// Equal largest (smallest) elements share the gradient.
 Tensor extreme_over(const char* operation, const Tensor& x, const Axes& axes, bool keepdim,
-                    core::Array (*choose)(const core::Array&, const Shape&, bool)) {
-  const Reduction reduction(operation, x, axes);
-  check_not_empty(operation, reduction);
+                    Array (*choose)(const Array&, const Shape&, bool)) {
+  const Reduction reduction = reduction_of_some(operation, x, axes);
   return record(operation, choose(x.array(), reduction.axes, keepdim), {x},
                 [reduction, x](const Tensor& g, const Tensor& y) {
                   const Tensor chosen = eq(x, reduction.kept(y));
@@ -111,10 +101,8 @@ Tensor extreme_over(const char* operation, const Tensor& x, const Axes& axes, bo
                 });
 }
 
-Tensor index_along(const char* operation, const Tensor& x, std::int64_t axis, bool keepdim,
-                   kernels::Extremes (*choose)(const core::Array&, int, bool)) {
-  const Reduction reduction(operation, x, axis);
-  check_not_empty(operation, reduction);
+Tensor index_along(const char* operation, const Tensor& x, std::int64_t axis, bool keepdim, ChooseAlong choose) {
+  const Reduction reduction = reduction_of_some(operation, x, axis);
   return Tensor(choose(x.array(), static_cast<int>(reduction.axes[0]), keepdim).indices);
 }
 
@@ -151,7 +139,7 @@ Tensor var(const Tensor& x, const Axes& axes, int correction, bool keepdim) {
 Tensor norm(const Tensor& x) {
   check_floating("norm", x);
   const Reduction reduction("norm", x, {});
-  const core::Array squares = kernels::sum(kernels::square(x.array()), reduction.axes, false);
+  const Array squares = kernels::sum(kernels::square(x.array()), reduction.axes, false);
   return record("norm", kernels::sqrt(squares), {x},
                 [x](const Tensor& g, const Tensor& y) { return Tensors{x * (g / where(eq(y, 0), 1, y))}; });
 }
@@ -159,11 +147,11 @@ Tensor norm(const Tensor& x) {
 Tensor logsumexp(const Tensor& x, std::int64_t axis, bool keepdim) {
   check_floating("logsumexp", x);
   const Reduction reduction("logsumexp", x, axis);
-  const core::Array largest = kernels::amax(x.array(), reduction.axes, true);
+  const Array largest = kernels::amax(x.array(), reduction.axes, true);
   // Rows that are infinite as a whole are shifted by 0: inf - inf would be NaN.
-  const core::Array shift = kernels::where(kernels::isfinite(largest), largest, kernels::Number{});
-  const core::Array total = kernels::sum(kernels::exp(kernels::subtract(x.array(), shift)), reduction.axes, true);
-  const core::Array value = kernels::add(kernels::log(total), shift);
+  const Array shift = kernels::where(kernels::isfinite(largest), largest, kernels::Number{});
+  const Array total = kernels::sum(kernels::exp(kernels::subtract(x.array(), shift)), reduction.axes, true);
+  const Array value = kernels::add(kernels::log(total), shift);
   return record("logsumexp", value.reshaped(kernels::reduced_shape(x.shape(), reduction.axes, keepdim)), {x},
                 [x, reduction](const Tensor& g, const Tensor& y) {
                   return Tensors{reduction.kept(g) * exp(x - reduction.kept(y))};
@@ -171,12 +159,10 @@ Tensor logsumexp(const Tensor& x, std::int64_t axis, bool keepdim) {
 }
 
 Tensor any(const Tensor& x, const Axes& axes, bool keepdim) {
-  const Shape reduced = axes.normalized("any", x.rank());
-  return Tensor(kernels::amax(x.array().converted(boolean), reduced, keepdim));
+  return Tensor(kernels::amax(x.array().converted(boolean), axes.normalized("any", x.rank()), keepdim));
 }
 Tensor all(const Tensor& x, const Axes& axes, bool keepdim) {
-  const Shape reduced = axes.normalized("all", x.rank());
-  return Tensor(kernels::amin(x.array().converted(boolean), reduced, keepdim));
+  return Tensor(kernels::amin(x.array().converted(boolean), axes.normalized("all", x.rank()), keepdim));
 }
 
 Tensor Tensor::sum(const Axes& axes, bool keepdim) const { return tapegrad::sum(*this, axes, keepdim); }

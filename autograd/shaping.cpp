@@ -1,18 +1,11 @@
 // Operations on shape and strides, and copies.
 #include <algorithm>
-#include <string>
 
+#include <tapegrad/autograd/operation.hpp>
 #include <tapegrad/autograd/placing.hpp>
 #include <tapegrad/autograd/reductions.hpp>
-#include <tapegrad/autograd/shaping.hpp>
-#include <tapegrad/autograd/tape.hpp>
-#include <tapegrad/core/error.hpp>
 
 namespace tapegrad {
-
-using autograd::record;
-using core::Array;
-
 namespace {
 
 /// `shape` with its -1, if any, worked out from the number of elements.
@@ -38,9 +31,13 @@ Shape complete_shape(const Shape& from, Shape shape) {
   return shape;
 }
 
-/// The same storage and offset under another shape and other strides.
-Tensor restrided(const Array& array, const Shape& shape, const Strides& strides) {
-  return Tensor(Array(array.storage(), array.offset(), shape, strides, array.dtype()));
+/// A view without dimension `axis`, whose size is 1.
+Array squeezed(const Array& array, int axis) {
+  Shape shape = array.shape();
+  Strides strides = array.strides();
+  shape.erase(axis);
+  strides.erase(axis);
+  return Array(array.storage(), array.offset(), shape, strides, array.dtype());
 }
 
 }  // namespace
@@ -86,22 +83,17 @@ Tensor permute(const Tensor& x, const Shape& axes) {
 Tensor squeeze(const Tensor& x, std::int64_t axis) {
   const int at = normalize_axis("squeeze", axis, x.rank());
   if (x.shape()[at] != 1) return x;
-  Shape shape = x.shape();
-  Strides strides = x.array().strides();
-  shape.erase(at);
-  strides.erase(at);
-  return record("squeeze", restrided(x.array(), shape, strides), {x},
-                [at](const Tensor& g) { return Tensors{unsqueeze(g, at)}; });
+  return record("squeeze", squeezed(x.array(), at), {x}, [at](const Tensor& g) { return Tensors{unsqueeze(g, at)}; });
 }
 
 Tensor unsqueeze(const Tensor& x, std::int64_t axis) {
   const int at = normalize_axis("unsqueeze", axis, x.rank() + 1);
+  const Array& array = x.array();
   Shape shape = x.shape();
-  Strides strides = x.array().strides();
-  const std::int64_t stride = at < x.rank() ? std::max<std::int64_t>(shape[at], 1) * strides[at] : 1;
+  Strides strides = array.strides();
+  strides.insert(at, at < x.rank() ? std::max<std::int64_t>(shape[at], 1) * strides[at] : 1);
   shape.insert(at, 1);
-  strides.insert(at, stride);
-  return record("unsqueeze", restrided(x.array(), shape, strides), {x},
+  return record("unsqueeze", Array(array.storage(), array.offset(), shape, strides, array.dtype()), {x},
                 [at](const Tensor& g) { return Tensors{squeeze(g, at)}; });
 }
 
@@ -136,14 +128,10 @@ Tensor select(const Tensor& x, std::int64_t axis, std::int64_t index) {
                      ") along axis " + std::to_string(at) + " of shape " + x.shape().to_string() + "; got " +
                      std::to_string(index));
   const autograd::Place place{at, index < 0 ? index + size : index, 1, 1};
-  const Array row = x.array().sliced(at, place.start, 1, 1);
-  Shape shape = row.shape();
-  Strides strides = row.strides();
-  shape.erase(at);
-  strides.erase(at);
-  return record("select", restrided(row, shape, strides), {x}, [place, before = x.shape()](const Tensor& g) {
-    return Tensors{autograd::put(unsqueeze(g, place.axis), place, before)};
-  });
+  return record("select", squeezed(x.array().sliced(at, place.start, 1, 1), at), {x},
+                [place, before = x.shape()](const Tensor& g) {
+                  return Tensors{autograd::put(unsqueeze(g, place.axis), place, before)};
+                });
 }
 
 Tensor clone(const Tensor& x) {

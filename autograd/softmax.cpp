@@ -1,29 +1,25 @@
 #include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/neural.hpp>
+#include <tapegrad/autograd/operation.hpp>
 #include <tapegrad/autograd/reductions.hpp>
-#include <tapegrad/autograd/tape.hpp>
 #include <tapegrad/core/kernels/softmax.hpp>
 
 namespace tapegrad {
 
-namespace kernels = core::kernels;
-
 Tensor softmax(const Tensor& x, std::int64_t axis) {
   const int along = normalize_axis("softmax", axis, x.rank());
-  return autograd::record("softmax", kernels::softmax(x.array(), along), {x},
-                          [along](const Tensor& g, const Tensor& y) {
-                            if (autograd::is_recording({g, y})) return Tensors{y * (g - sum(g * y, along, true))};
-                            return Tensors{Tensor(kernels::softmax_backward(g.array(), y.array(), along))};
-                          });
+  return record("softmax", kernels::softmax(x.array(), along), {x}, [along](const Tensor& g, const Tensor& y) {
+    if (is_recording({g, y})) return Tensors{y * (g - sum(g * y, along, true))};
+    return Tensors{Tensor(kernels::softmax_backward(g.array(), y.array(), along))};
+  });
 }
 
 Tensor log_softmax(const Tensor& x, std::int64_t axis) {
   const int along = normalize_axis("log_softmax", axis, x.rank());
-  return autograd::record("log_softmax", kernels::log_softmax(x.array(), along), {x},
-                          [along](const Tensor& g, const Tensor& y) {
-                            if (autograd::is_recording({g, y})) return Tensors{g - exp(y) * sum(g, along, true)};
-                            return Tensors{Tensor(kernels::log_softmax_backward(g.array(), y.array(), along))};
-                          });
+  return record("log_softmax", kernels::log_softmax(x.array(), along), {x}, [along](const Tensor& g, const Tensor& y) {
+    if (is_recording({g, y})) return Tensors{g - exp(y) * sum(g, along, true)};
+    return Tensors{Tensor(kernels::log_softmax_backward(g.array(), y.array(), along))};
+  });
 }
 
 }  // namespace tapegrad

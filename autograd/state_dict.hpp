@@ -1,10 +1,5 @@
 // Named tensors in order: what modules (and optimizers) save and load.
 #pragma once
-#include <cstddef>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include <tapegrad/autograd/tensor.hpp>
 
 namespace tapegrad {

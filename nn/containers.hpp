@@ -1,9 +1,6 @@
 // Modules in a row. Modules in a plain std::vector are not registered: they would never be trained, saved or switched.
 #pragma once
 #include <functional>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include <tapegrad/nn/module.hpp>
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <tapegrad/core/error.hpp>
-
 namespace tapegrad::nn {
 
 Dropout::Dropout(double p) : Module("Dropout"), p_(p) {

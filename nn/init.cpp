@@ -5,7 +5,6 @@
 
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
-#include <tapegrad/autograd/tape.hpp>
 
 namespace tapegrad::nn::init {
 namespace {
@@ -16,12 +15,8 @@ Tensor overwrite(const Tensor& x, const Tensor& value) {
   return x;
 }
 
-struct Fans {
-  double in;
-  double out;
-};
-
-Fans fans(const char* operation, const Tensor& x) {
+/// What goes into an element of the output, and out of one of the input.
+std::pair<double, double> fans(const char* operation, const Tensor& x) {
   if (x.rank() < 2)
     throw ShapeError(std::string(operation) + ": a weight must have at least two dimensions, [out, in]; got " +
                      x.shape().to_string());
@@ -31,8 +26,6 @@ Fans fans(const char* operation, const Tensor& x) {
 
 /// sqrt(numerator / fan), and 0 for a weight without elements.
 double root(double numerator, double fan) { return std::sqrt(numerator / std::max(fan, 1.0)); }
-
-Tensor symmetric(const Tensor& x, double bound) { return uniform_(x, -bound, bound); }
 
 }  // namespace
 
@@ -49,17 +42,19 @@ Tensor normal_(const Tensor& x, double mean, double std) {
 
 Tensor xavier_uniform_(const Tensor& x, double gain) {
   const auto [in, out] = fans("xavier_uniform_", x);
-  return symmetric(x, gain * root(6.0, in + out));
+  const double bound = gain * root(6.0, in + out);
+  return uniform_(x, -bound, bound);
 }
 Tensor xavier_normal_(const Tensor& x, double gain) {
   const auto [in, out] = fans("xavier_normal_", x);
   return normal_(x, 0.0, gain * root(2.0, in + out));
 }
 Tensor kaiming_uniform_(const Tensor& x, double gain) {
-  return symmetric(x, gain * root(3.0, fans("kaiming_uniform_", x).in));
+  const double bound = gain * root(3.0, fans("kaiming_uniform_", x).first);
+  return uniform_(x, -bound, bound);
 }
 Tensor kaiming_normal_(const Tensor& x, double gain) {
-  return normal_(x, 0.0, gain * root(1.0, fans("kaiming_normal_", x).in));
+  return normal_(x, 0.0, gain * root(1.0, fans("kaiming_normal_", x).first));
 }
 
 }  // namespace tapegrad::nn::init

@@ -4,7 +4,6 @@
 
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/neural.hpp>
-#include <tapegrad/core/error.hpp>
 
 namespace tapegrad::nn {
 

@@ -6,7 +6,6 @@
 
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/neural.hpp>
-#include <tapegrad/core/error.hpp>
 #include <tapegrad/nn/init.hpp>
 
 namespace tapegrad::nn {

@@ -1,7 +1,5 @@
 #include <tapegrad/nn/losses.hpp>
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include <tapegrad/autograd/creation.hpp>
@@ -9,32 +7,33 @@
 #include <tapegrad/autograd/neural.hpp>
 #include <tapegrad/autograd/reductions.hpp>
 #include <tapegrad/autograd/shaping.hpp>
-#include <tapegrad/core/error.hpp>
 
 namespace tapegrad::nn {
 namespace {
 
-Shape without_classes(const Shape& shape) {
-  Shape rest = shape;
-  rest.erase(shape.rank() == 1 ? 0 : 1);
+int class_axis(const Tensor& input) { return input.rank() == 1 ? 0 : 1; }
+
+Shape without_classes(const Tensor& input) {
+  Shape rest = input.shape();
+  rest.erase(class_axis(input));
   return rest;
 }
 
 void check(const Tensor& input, const Tensor& target, const CrossEntropyOptions& options) {
   if (input.rank() == 0) throw ShapeError("cross_entropy: input must have shape (C), (N, C) or (N, C, d...); got []");
   const bool probabilities = is_floating(target.dtype());
-  const Shape wanted = probabilities ? input.shape() : without_classes(input.shape());
+  const Shape wanted = probabilities ? input.shape() : without_classes(input);
   if (target.shape() != wanted)
     throw ShapeError(fmt::format("cross_entropy: {} must have shape {} for input {} (classes on dimension {}); got {}",
                                  probabilities ? "a target of probabilities" : "a target of classes",
-                                 wanted.to_string(), input.shape().to_string(), input.rank() == 1 ? 0 : 1,
+                                 wanted.to_string(), input.shape().to_string(), class_axis(input),
                                  target.shape().to_string()));
   if (!probabilities && target.dtype() != int64)
     throw DtypeError(fmt::format("cross_entropy: target must be int64 classes or floating probabilities; got {}",
                                  name_of(target.dtype())));
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1))
     throw ValueError(fmt::format("cross_entropy: label_smoothing must be in [0, 1]; got {}", options.label_smoothing));
-  const Shape classes{input.size(input.rank() == 1 ? 0 : 1)};
+  const Shape classes{input.size(class_axis(input))};
   if (options.weight.defined() && options.weight.shape() != classes)
     throw ShapeError(fmt::format("cross_entropy: weight must have one number for each class, {}; got {}",
                                  classes.to_string(), options.weight.shape().to_string()));
@@ -46,8 +45,7 @@ Tensor as_rows(const Tensor& x) {
   Shape axes{0};
   for (int axis = 2; axis < x.rank(); ++axis) axes.push_back(axis);
   axes.push_back(1);
-  const Shape rest = without_classes(x.shape());
-  return x.permute(axes).reshape({rest.numel(), x.size(1)});
+  return x.permute(axes).reshape({without_classes(x).numel(), x.size(1)});
 }
 
 /// Losses of rows, and what each counts in the mean.
@@ -89,7 +87,7 @@ Tensor cross_entropy(const Tensor& input, const Tensor& target, const CrossEntro
   const Rows rows = is_floating(target.dtype()) ? of_probabilities(logits, as_rows(target), options)
                                                 : of_classes(logits, target.reshape({target.numel()}), options);
   switch (options.reduction) {
-    case Reduction::none: return rows.losses.reshape(without_classes(input.shape()));
+    case Reduction::none: return rows.losses.reshape(without_classes(input));
     case Reduction::sum: return rows.losses.sum();
     default: return rows.losses.sum() / (rows.count > 0 ? rows.count : 1.0);
   }

@@ -5,7 +5,6 @@
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/shaping.hpp>
-#include <tapegrad/core/error.hpp>
 
 namespace tapegrad::nn {
 namespace {

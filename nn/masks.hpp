@@ -1,8 +1,5 @@
 // Masks of attention: nonzero allows, zero blocks, whatever the dtype. These are boolean.
 #pragma once
-#include <cstdint>
-#include <vector>
-
 #include <tapegrad/autograd/tensor.hpp>
 
 namespace tapegrad::nn {

@@ -1,12 +1,8 @@
 #include <tapegrad/nn/module.hpp>
 
 #include <algorithm>
-#include <functional>
 
 #include <fmt/format.h>
-
-#include <tapegrad/autograd/tape.hpp>
-#include <tapegrad/core/error.hpp>
 
 namespace tapegrad::nn {
 
@@ -28,6 +24,15 @@ struct Module::State {
     for (const auto& [child_name, child] : children) child->walk(visit, prefix + child_name + ".");
   }
 
+  /// Calls visit(tensor, name) for every parameter and buffer, under all of its names.
+  template <class Visit>
+  void walk_tensors(const Visit& visit) {
+    walk([&](const State& state, const std::string& prefix) {
+      for (const auto* list : {&state.parameters, &state.buffers})
+        for (const auto& [own, tensor] : *list) visit(tensor, prefix + own);
+    });
+  }
+
   void set_call_name(const std::string& text) {
     call_name = text;
     if (!passes_name) return;
@@ -36,10 +41,9 @@ struct Module::State {
 
   void check_name(const char* operation, const std::string& wanted) const {
     const auto has = [&](const auto& list) {
-      return std::any_of(list.begin(), list.end(), [&](const auto& entry) {
-        const auto& [taken, value] = entry;
-        return taken == wanted;
-      });
+      for (const auto& [taken, value] : list)
+        if (taken == wanted) return true;
+      return false;
     };
     if (wanted.empty() || wanted.find('.') != std::string::npos)
       throw ValueError(fmt::format("{}: a name must not be empty nor contain a dot; got \"{}\"", operation, wanted));
@@ -117,22 +121,16 @@ void Module::to(Dtype dtype) {
   if (!is_floating(dtype))
     throw DtypeError(fmt::format("Module::to: parameters must be float32 or float64; got {}", name_of(dtype)));
   NoGradGuard no_grad;
-  state_->walk([dtype](State& state, const std::string&) {
-    for (const auto* list : {&state.parameters, &state.buffers})
-      for (const auto& [own, tensor] : *list) {
-        if (!is_floating(tensor.dtype()) || tensor.dtype() == dtype) continue;
-        tensor.set_grad({});
-        tensor.mutable_array() = tensor.array().converted(dtype);
-      }
+  state_->walk_tensors([dtype](const Tensor& tensor, const std::string&) {
+    if (!is_floating(tensor.dtype()) || tensor.dtype() == dtype) return;
+    tensor.set_grad({});
+    tensor.mutable_array() = tensor.array().converted(dtype);
   });
 }
 
 StateDict Module::state_dict() const {
   StateDict entries;
-  state_->walk([&](const State& state, const std::string& prefix) {
-    for (const auto* list : {&state.parameters, &state.buffers})
-      for (const auto& [own, tensor] : *list) entries.set(prefix + own, tensor.detach());
-  });
+  state_->walk_tensors([&](const Tensor& tensor, const std::string& name) { entries.set(name, tensor.detach()); });
   return entries;
 }
 
@@ -141,10 +139,7 @@ LoadReport Module::load_state_dict(const StateDict& entries, bool strict) {
   std::vector<std::pair<Tensor, Tensor>> copies;
   std::string faults;
   StateDict own;
-  state_->walk([&](const State& state, const std::string& prefix) {
-    for (const auto* list : {&state.parameters, &state.buffers})
-      for (const auto& [name, tensor] : *list) own.set(prefix + name, tensor);
-  });
+  state_->walk_tensors([&](const Tensor& tensor, const std::string& name) { own.set(name, tensor); });
   for (const auto& [name, tensor] : own) {
     const Tensor* source = entries.find(name);
     if (!source)

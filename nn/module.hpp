@@ -1,14 +1,10 @@
 // Module: a named tree of parameters, buffers and children, and the training flag.
 #pragma once
 #include <concepts>
-#include <cstdint>
 #include <memory>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include <tapegrad/autograd/state_dict.hpp>
+#include <tapegrad/core/error.hpp>
 #include <tapegrad/core/scope.hpp>
 
 namespace tapegrad::nn {

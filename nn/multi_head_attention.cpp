@@ -6,7 +6,6 @@
 
 #include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/shaping.hpp>
-#include <tapegrad/core/error.hpp>
 #include <tapegrad/nn/init.hpp>
 
 namespace tapegrad::nn {

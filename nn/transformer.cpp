@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <tapegrad/autograd/elementwise.hpp>
-#include <tapegrad/core/error.hpp>
 
 namespace tapegrad::nn {
 namespace {

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <tapegrad/core/error.hpp>
-#include <tapegrad/core/kernels/kernels.hpp>
+#include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/core/kernels/optimizer_steps.hpp>
 
 namespace tapegrad::optim {
@@ -15,11 +14,7 @@ AdamOptions without_decoupling(const AdamWOptions& options) {
   return {options.lr, options.betas, options.eps, options.weight_decay, options.amsgrad, options.maximize};
 }
 
-core::Array zeros_like(const core::Array& like) {
-  core::Array array(like.shape(), like.dtype());
-  core::kernels::fill(array, 0.0);
-  return array;
-}
+core::Array zeros_like(const core::Array& like) { return zeros(like.shape(), like.dtype()).array(); }
 
 }  // namespace
 

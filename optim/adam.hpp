@@ -1,7 +1,5 @@
 // Adam (Kingma and Ba, 2014) and AdamW (Loshchilov and Hutter, 2017).
 #pragma once
-#include <utility>
-
 #include <tapegrad/optim/optimizer.hpp>
 
 namespace tapegrad::optim {

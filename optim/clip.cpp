@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include <fmt/format.h>
 
 #include <tapegrad/autograd/elementwise.hpp>
-#include <tapegrad/autograd/tape.hpp>
 #include <tapegrad/core/error.hpp>
 #include <tapegrad/core/kernels/optimizer_steps.hpp>
 

@@ -1,12 +1,8 @@
 #include <tapegrad/optim/optimizer.hpp>
 
 #include <unordered_set>
-#include <utility>
 
 #include <fmt/format.h>
-
-#include <tapegrad/autograd/tape.hpp>
-#include <tapegrad/core/error.hpp>
 
 namespace tapegrad::optim {
 

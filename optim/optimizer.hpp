@@ -1,11 +1,9 @@
 // Optimizer: what all update rules share.
 #pragma once
-#include <cstdint>
 #include <optional>
-#include <vector>
 
 #include <tapegrad/autograd/tensor.hpp>
-#include <tapegrad/core/array.hpp>
+#include <tapegrad/core/error.hpp>
 
 namespace tapegrad::optim {
 

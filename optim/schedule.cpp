@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include <tapegrad/core/error.hpp>
-
 namespace tapegrad::optim {
 
 CosineSchedule::CosineSchedule(Optimizer& optimizer, const CosineOptions& options)

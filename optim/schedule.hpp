@@ -1,8 +1,5 @@
 // Learning-rate schedules. step() is called after the optimizer's; the constructor sets the first rate.
 #pragma once
-#include <cstdint>
-#include <vector>
-
 #include <tapegrad/optim/optimizer.hpp>
 
 namespace tapegrad::optim {

@@ -1,10 +1,7 @@
 #include <tapegrad/optim/sgd.hpp>
 
-#include <utility>
-
 #include <fmt/format.h>
 
-#include <tapegrad/core/error.hpp>
 #include <tapegrad/core/kernels/optimizer_steps.hpp>
 
 namespace tapegrad::optim {

@@ -1,0 +1,41 @@
+// What definitions of operations are made of: `record`, kernels, errors, and operands of the right dtype. Private to
+// the library.
+#pragma once
+#include <string>
+
+#include <tapegrad/autograd/shaping.hpp>
+#include <tapegrad/autograd/tape.hpp>
+#include <tapegrad/core/error.hpp>
+#include <tapegrad/core/kernels/elementwise.hpp>
+
+namespace tapegrad {
+
+namespace kernels = core::kernels;
+using autograd::is_recording;
+using autograd::needs_gradient;
+using autograd::record;
+using core::Array;
+
+namespace autograd {
+
+/// f(a, b) with both converted to their common dtype, for operands that differ.
+template <class F>
+auto with_common_dtype(const Tensor& a, const Tensor& b, F f) {
+  const Dtype dtype = promote(a.dtype(), b.dtype());
+  const Tensor p = to(a, dtype), q = to(b, dtype);
+  return f(p, q);
+}
+/// x in the dtype that an operation with `scalar` has.
+inline Tensor promoted(const Tensor& x, const Scalar& scalar) { return to(x, scalar.promoted_with(x.dtype())); }
+inline bool is_promoted(const Tensor& x, const Scalar& scalar) { return scalar.promoted_with(x.dtype()) == x.dtype(); }
+
+inline kernels::Number number(const Scalar& scalar) { return {scalar.real(), scalar.integer()}; }
+
+inline void check_floating(const char* operation, const Tensor& x) {
+  if (!is_floating(x.dtype()))
+    throw DtypeError(std::string(operation) + ": expected a float32 or float64 tensor; got " +
+                     std::string(name_of(x.dtype())) + "; convert it first with .to(tapegrad::float32)");
+}
+
+}  // namespace autograd
+}  // namespace tapegrad
