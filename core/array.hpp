@@ -49,7 +49,7 @@ class Array {
   /// The same elements in row-major order under another shape, if strides can say so.
   std::optional<Array> reshaped_view(const Shape& shape) const;
 
-  /// This array if it is contiguous, else a copy that is.
+  /// This array if it is contiguous (or undefined), else a copy that is.
   Array contiguous() const;
   /// A view if possible, else a copy.
   Array reshaped(const Shape& shape) const;

@@ -124,17 +124,11 @@ void convert_rows(const Loops& plan, To* to, const From* from) {
   });
 }
 
-struct FourByteRow {
-  typedef float Vector __attribute__((vector_size(32)));
-};
-struct EightByteRow {
-  typedef double Vector __attribute__((vector_size(32)));
-};
-
 /// Transposes a square of 32-byte rows in registers: log2(n) rounds in which row i meets row i + n/2, interleaved.
 template <class T>
 void transpose_square(T* to, std::int64_t to_step, const T* from, std::int64_t from_step) {
-  using Row = typename std::conditional_t<sizeof(T) == 4, FourByteRow, EightByteRow>::Vector;
+  using Word = std::conditional_t<sizeof(T) == 4, float, double>;
+  typedef Word Row __attribute__((vector_size(32)));
   constexpr int n = 32 / sizeof(T);
   Row rows[n], mixed[n];
   for (int i = 0; i < n; ++i) std::memcpy(&rows[i], from + i * from_step, sizeof(Row));
@@ -216,10 +210,8 @@ void move(const Loops& plan, T* to, const T* from) {
 void copy_into(const Array& to, const Array& from) {
   if (to.numel() == 0) return;
   const Loops loops = plan(to, from.expanded(to.shape()));
-  dispatch(to.dtype(), [&](auto to_type) {
-    using To = typename decltype(to_type)::type;
-    dispatch(from.dtype(), [&](auto from_type) {
-      using From = typename decltype(from_type)::type;
+  dispatch(to.dtype(), [&]<class To>(Type<To>) {
+    dispatch(from.dtype(), [&]<class From>(Type<From>) {
       if constexpr (std::is_same_v<To, From>)
         move(loops, to.data<To>(), from.data<From>());
       else

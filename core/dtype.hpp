@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 namespace tapegrad {
 
@@ -28,21 +29,13 @@ constexpr Dtype promote(Dtype a, Dtype b) { return a < b ? b : a; }
 template <class T>
 struct DtypeOf;
 template <>
-struct DtypeOf<bool> {
-  static constexpr Dtype value = Dtype::boolean;
-};
+struct DtypeOf<bool> : std::integral_constant<Dtype, Dtype::boolean> {};
 template <>
-struct DtypeOf<std::int64_t> {
-  static constexpr Dtype value = Dtype::int64;
-};
+struct DtypeOf<std::int64_t> : std::integral_constant<Dtype, Dtype::int64> {};
 template <>
-struct DtypeOf<float> {
-  static constexpr Dtype value = Dtype::float32;
-};
+struct DtypeOf<float> : std::integral_constant<Dtype, Dtype::float32> {};
 template <>
-struct DtypeOf<double> {
-  static constexpr Dtype value = Dtype::float64;
-};
+struct DtypeOf<double> : std::integral_constant<Dtype, Dtype::float64> {};
 template <class T>
 inline constexpr Dtype dtype_of = DtypeOf<T>::value;
 

@@ -7,38 +7,31 @@
 namespace tapegrad {
 
 /// The one type to catch.
-class Error : public std::runtime_error {
- public:
+struct Error : std::runtime_error {
   explicit Error(const std::string& text);
 };
 /// Shapes that don't fit: broadcasting, widths, ranks, axes.
-class ShapeError : public Error {
- public:
+struct ShapeError : Error {
   using Error::Error;
 };
 /// An element type that the operation doesn't take.
-class DtypeError : public Error {
- public:
+struct DtypeError : Error {
   using Error::Error;
 };
 /// An index or a class outside its range.
-class IndexError : public Error {
- public:
+struct IndexError : Error {
   using Error::Error;
 };
 /// Misuse of the tape: a second sweep, a saved value that changed, a gradient that doesn't fit.
-class GradError : public Error {
- public:
+struct GradError : Error {
   using Error::Error;
 };
 /// A file that can't be read, written or trusted.
-class FileError : public Error {
- public:
+struct FileError : Error {
   using Error::Error;
 };
 /// An argument outside its domain.
-class ValueError : public Error {
- public:
+struct ValueError : Error {
   using Error::Error;
 };
 

@@ -51,6 +51,13 @@ void draw_all(const Array& array, Draw&& draw) {
   });
 }
 
+template <class Draw>
+Array draw_floating(const char* operation, const Shape& shape, Dtype dtype, const Draw& draw) {
+  Array result(shape, dtype);
+  dispatch_floating(operation, dtype, [&]<class T>(Type<T>) { draw_all<T>(result, draw); });
+  return result;
+}
+
 void draw_uniform(const PhiloxBlock& block, float* out) {
   for (int i = 0; i < kCounters; ++i)
     for (int j = 0; j < 4; ++j) out[4 * i + j] = static_cast<float>(block.words[j][i] >> 8) * 0x1p-24f;
@@ -117,21 +124,13 @@ RandomState take_random(std::uint64_t counters) {
 }
 
 Array random_uniform(const Shape& shape, Dtype dtype) {
-  return dispatch_floating("random_uniform", dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    Array result(shape, dtype);
-    draw_all<T>(result, [](const PhiloxBlock& block, T* out) { draw_uniform(block, out); });
-    return result;
-  });
+  return draw_floating("random_uniform", shape, dtype,
+                       [](const PhiloxBlock& block, auto* out) { draw_uniform(block, out); });
 }
 
 Array random_normal(const Shape& shape, Dtype dtype) {
-  return dispatch_floating("random_normal", dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
-    Array result(shape, dtype);
-    draw_all<T>(result, [](const PhiloxBlock& block, T* out) { draw_normal(block, out); });
-    return result;
-  });
+  return draw_floating("random_normal", shape, dtype,
+                       [](const PhiloxBlock& block, auto* out) { draw_normal(block, out); });
 }
 
 Array random_integers(std::int64_t low, std::int64_t high, const Shape& shape) {

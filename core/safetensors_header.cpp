@@ -20,8 +20,8 @@ class HeaderReader : public nlohmann::json_sax<json> {
 
   bool start_object(std::size_t) override {
     if (state_ == State::start) return enter(State::top);
-    if (state_ == State::metadata_value) return enter(State::metadata);
-    if (state_ == State::entry_value) return enter(State::entry);
+    if (state_ == State::new_metadata) return enter(State::metadata);
+    if (state_ == State::new_entry) return enter(State::entry);
     return unexpected("an object");
   }
   bool key(std::string& key) override {
@@ -53,13 +53,13 @@ class HeaderReader : public nlohmann::json_sax<json> {
     return enter(State::entry);
   }
   bool start_array(std::size_t) override {
-    if (state_ == State::shape) return enter(State::shape_list);
-    if (state_ == State::offsets) return enter(State::offset_list);
+    if (state_ == State::shape) return enter(State::sizes);
+    if (state_ == State::offsets) return enter(State::bounds);
     return unexpected("an array");
   }
   bool number_unsigned(std::uint64_t number) override {
-    if (state_ == State::shape_list) return keep(header.entries.back().shape, number);
-    if (state_ == State::offset_list) return keep(header.entries.back().offsets, number);
+    if (state_ == State::sizes) return keep(header.entries.back().shape, number);
+    if (state_ == State::bounds) return keep(header.entries.back().offsets, number);
     return unexpected("a number");
   }
   bool end_array() override { return enter(State::entry); }
@@ -76,20 +76,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
   }
 
  private:
-  enum class State {
-    start,
-    top,
-    metadata_value,
-    metadata,
-    entry_value,
-    entry,
-    dtype,
-    shape,
-    shape_list,
-    offsets,
-    offset_list,
-    done
-  };
+  enum class State { start, top, new_metadata, metadata, new_entry, entry, dtype, shape, sizes, offsets, bounds, done };
 
   bool enter(State state) {
     state_ = state;
@@ -103,18 +90,18 @@ class HeaderReader : public nlohmann::json_sax<json> {
   bool start_member(const std::string& name) {
     current_ = name;
     if (!names_.insert(name).second) return fault("it is named twice");
-    if (name == "__metadata__") return enter(State::metadata_value);
+    if (name == "__metadata__") return enter(State::new_metadata);
     header.entries.push_back({name, {}, {}, {}});
-    return enter(State::entry_value);
+    return enter(State::new_entry);
   }
   bool unexpected(const std::string& what) {
     const char* place =
-        state_ == State::start                                     ? "the header must be an object"
-        : state_ == State::entry_value                             ? "an entry must be an object"
-        : state_ == State::dtype                                   ? "dtype must be a string"
-        : state_ == State::shape_list || state_ == State::shape    ? "shape must be a list of whole numbers from 0"
-        : state_ == State::offset_list || state_ == State::offsets ? "data_offsets must be two whole numbers from 0"
-                                                                   : "__metadata__ must map strings to strings";
+        state_ == State::start                                ? "the header must be an object"
+        : state_ == State::new_entry                          ? "an entry must be an object"
+        : state_ == State::dtype                              ? "dtype must be a string"
+        : state_ == State::sizes || state_ == State::shape    ? "shape must be a list of whole numbers from 0"
+        : state_ == State::bounds || state_ == State::offsets ? "data_offsets must be two whole numbers from 0"
+                                                              : "__metadata__ must map strings to strings";
     return fault(std::string(place) + "; got " + what);
   }
   [[noreturn]] bool fault(const std::string& text) {

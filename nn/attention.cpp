@@ -6,15 +6,12 @@
 
 #include <fmt/format.h>
 
-#include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/matrix.hpp>
 #include <tapegrad/autograd/neural.hpp>
+#include <tapegrad/autograd/operation.hpp>
 #include <tapegrad/autograd/reductions.hpp>
-#include <tapegrad/autograd/shaping.hpp>
-#include <tapegrad/autograd/tape.hpp>
-#include <tapegrad/core/error.hpp>
-#include <tapegrad/core/kernels/masked_softmax.hpp>
+#include <tapegrad/core/kernels/softmax.hpp>
 
 namespace tapegrad::nn {
 namespace {
@@ -84,19 +81,17 @@ Shape check(const Tensor& query, const Tensor& key, const Tensor& value, const A
 
 /// softmax(scale * scores) among what is allowed, 0 elsewhere; `mask` is undefined, or boolean and of the scores'
 /// shape. d/dscores = scale w (g - sum(g w)).
-Tensor masked_softmax(const Tensor& scores, const core::Array& mask, bool causal, double scale) {
-  return autograd::record(
-      "masked_softmax", core::kernels::masked_softmax(scores.array(), mask, causal, scale), {scores},
-      [scale](const Tensor& g, const Tensor& weights) {
-        if (!autograd::is_recording({g, weights}))
-          return Tensors{Tensor(core::kernels::masked_softmax_backward(g.array(), weights.array(), scale))};
-        const Tensor product = where(eq(weights, 0), 0.0, g) * weights;
-        return Tensors{scale * (product - weights * product.sum(-1, true))};
-      });
+Tensor masked_softmax(const Tensor& scores, const Array& mask, bool causal, double scale) {
+  return record("masked_softmax", kernels::masked_softmax(scores.array(), mask, causal, scale), {scores},
+                [scale](const Tensor& g, const Tensor& weights) {
+                  if (!is_recording({g, weights}))
+                    return Tensors{Tensor(kernels::masked_softmax_backward(g.array(), weights.array(), scale))};
+                  const Tensor product = where(eq(weights, 0), 0.0, g) * weights;
+                  return Tensors{scale * (product - weights * product.sum(-1, true))};
+                });
 }
 
-bool all_finite(const Tensor& x) { return core::kernels::all_finite(x.array()); }
-
+bool all_finite(const Tensor& x) { return kernels::all_finite(x.array()); }
 Tensor finite_part(const Tensor& x) { return where(isfinite(x), x, 0.0); }
 
 Tensor poisoned(const Tensor& x, const Tensor& where_bad) {
@@ -124,7 +119,7 @@ Tensor attention_weights(const Tensor& query, const Tensor& key, const Attention
                          bool guarded) {
   double scale =
       options.scale.value_or(1.0 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, query.size(-1)))));
-  core::Array mask;
+  Array mask;
   if (options.mask.defined()) mask = options.mask.array().converted(boolean).expanded(shape);
   Tensor scores = products(query, key, guarded);
   if (options.bias.defined()) {

@@ -23,34 +23,23 @@ struct Number {
   }
 };
 
-// Arithmetic. On booleans + is "or" and * is "and"; subtract throws DtypeError. divide takes floating arrays alone.
-Array add(const Array& a, const Array& b);
-Array add(const Array& a, Number b);
-Array subtract(const Array& a, const Array& b);
-Array subtract(const Array& a, Number b);
-Array subtract(Number a, const Array& b);
-Array multiply(const Array& a, const Array& b);
-Array multiply(const Array& a, Number b);
-Array divide(const Array& a, const Array& b);
-Array divide(const Array& a, Number b);
-Array divide(Number a, const Array& b);
-/// std::pow; integers to negative powers are 0, but for 1 and -1.
-Array pow(const Array& a, const Array& b);
-Array pow(const Array& a, Number b);
-Array pow(Number a, const Array& b);
-/// NaN if either is NaN.
-Array maximum(const Array& a, const Array& b);
-Array minimum(const Array& a, const Array& b);
+using Unary = Array(const Array& x);
+using Binary = Array(const Array& a, const Array& b);
+using WithNumber = Array(const Array& a, Number b);
+using NumberWith = Array(Number a, const Array& b);
+
+// Arithmetic. On booleans + is "or" and * is "and"; subtract throws DtypeError. divide takes floating arrays alone. pow
+// is std::pow; integers to negative powers are 0, but for 1 and -1. maximum and minimum are NaN if either is NaN.
+Binary add, subtract, multiply, divide, pow, maximum, minimum;
+WithNumber add, subtract, multiply, divide, pow;
+NumberWith subtract, divide, pow;
 
 // Comparisons; the results are boolean.
 enum class Comparison { eq, ne, lt, le, gt, ge };
 Array compare(Comparison comparison, const Array& a, const Array& b);
 Array compare(Comparison comparison, const Array& a, Number b);
-Array logical_and(const Array& a, const Array& b);
-Array logical_or(const Array& a, const Array& b);
-Array logical_not(const Array& x);
-Array isnan(const Array& x);
-Array isfinite(const Array& x);
+Binary logical_and, logical_or;
+Unary logical_not, isnan, isfinite;
 /// a == b or |a - b| <= atol + rtol |b|, for float64.
 Array is_close(const Array& a, const Array& b, double rtol, double atol);
 
@@ -62,39 +51,14 @@ Array where(const Array& condition, Number a, const Array& b);
 Array clamp(const Array& x, Number low, Number high);
 
 // Any numbers but booleans; rounding leaves integers alone.
-Array negative(const Array& x);
-Array absolute(const Array& x);
-Array sign(const Array& x);
-Array square(const Array& x);
-Array relu(const Array& x);
-Array floor(const Array& x);
-Array ceil(const Array& x);
-Array round(const Array& x);
-
+Unary negative, absolute, sign, square, relu, floor, ceil, round;
 // Functions of floating arrays.
-Array exp(const Array& x);
-Array log(const Array& x);
-Array log1p(const Array& x);
-Array sqrt(const Array& x);
-Array rsqrt(const Array& x);
-Array reciprocal(const Array& x);
-Array sin(const Array& x);
-Array cos(const Array& x);
-Array tanh(const Array& x);
-Array erf(const Array& x);
-Array sigmoid(const Array& x);
-Array softplus(const Array& x);
-Array silu(const Array& x);
-Array gelu(const Array& x);
-Array gelu_tanh(const Array& x);
+Unary exp, log, log1p, sqrt, rsqrt, reciprocal, sin, cos, tanh, erf, sigmoid, softplus, silu, gelu, gelu_tanh;
 
-// g times the derivative, in one pass: of the input x or of the result y, whichever it is computed from.
-Array sqrt_backward(const Array& g, const Array& y);
-Array tanh_backward(const Array& g, const Array& y);
-Array sigmoid_backward(const Array& g, const Array& y);
-Array relu_backward(const Array& g, const Array& x);
-Array silu_backward(const Array& g, const Array& x);
-Array gelu_backward(const Array& g, const Array& x);
-Array gelu_tanh_backward(const Array& g, const Array& x);
+/// g times the derivative, in one pass.
+using BackwardFromResult = Array(const Array& g, const Array& y);
+using BackwardFromInput = Array(const Array& g, const Array& x);
+BackwardFromResult sqrt_backward, tanh_backward, sigmoid_backward;
+BackwardFromInput relu_backward, silu_backward, gelu_backward, gelu_tanh_backward;
 
 }  // namespace tapegrad::core::kernels

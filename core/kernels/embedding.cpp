@@ -3,7 +3,6 @@
 #include <tapegrad/core/dispatch.hpp>
 #include <tapegrad/core/kernels/embedding.hpp>
 #include <tapegrad/core/kernels/rows.hpp>
-#include <tapegrad/core/threads.hpp>
 
 namespace tapegrad::core::kernels {
 
@@ -13,17 +12,14 @@ Array gather_rows(const Array& table_any, const Array& indices_any, std::int64_t
   Shape shape = indices.shape();
   shape.push_back(width);
   const Array result(shape, table.dtype());
-  dispatch_floating("embedding", table.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    parallel_ranges(indices.numel(), rows_per_task(width), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t index = indices.data<std::int64_t>()[i];
-        T* to = result.data<T>() + i * width;
-        if (index == blank)
-          std::fill_n(to, width, T(0));
-        else
-          std::copy_n(table.data<T>() + index * width, width, to);
-      }
+  dispatch_floating("embedding", table.dtype(), [&]<class T>(Type<T>) {
+    for_each_row(indices.numel(), width, [&](std::int64_t i) {
+      const std::int64_t index = indices.data<std::int64_t>()[i];
+      T* to = result.data<T>() + i * width;
+      if (index == blank)
+        std::fill_n(to, width, T(0));
+      else
+        std::copy_n(table.data<T>() + index * width, width, to);
     });
   });
   return result;
@@ -36,8 +32,7 @@ Array scatter_rows(const Array& g_any, const Array& indices_any, std::int64_t ro
   // Each task takes a block of columns and adds all rows in their order.
   constexpr std::int64_t kColumns = 64;
   const bool small = rows_per_task(width) >= std::max(count, rows);
-  dispatch_floating("embedding", g.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_floating("embedding", g.dtype(), [&]<class T>(Type<T>) {
     parallel_ranges(width, small ? width : kColumns, [&](std::int64_t begin, std::int64_t end) {
       T* to = result.data<T>();
       for (std::int64_t row = 0; row < rows; ++row) std::fill(to + row * width + begin, to + row * width + end, T(0));

@@ -1,6 +1,4 @@
 // Elementwise kernels of one operand, and of a gradient beside it.
-#include <cmath>
-
 #include <tapegrad/core/dispatch.hpp>
 #include <tapegrad/core/kernels/distributions.hpp>
 #include <tapegrad/core/kernels/elementwise.hpp>
@@ -12,10 +10,7 @@ namespace {
 
 template <class F>
 Array function(const char* name, const Array& x, F f) {
-  return dispatch_floating(name, x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    return map<T, T>(x.shape(), f, x);
-  });
+  return dispatch_floating(name, x.dtype(), [&]<class T>(Type<T>) { return map<T, T>(x.shape(), f, x); });
 }
 template <class F>
 Array function_of_numbers(const char* name, const Array& x, F f) {
@@ -29,10 +24,7 @@ Array rounded(const char* name, const Array& x, F f) {
 /// f(g, v), where v is the input or the result of the operation.
 template <class F>
 Array backward(const char* name, const Array& g, const Array& v, F f) {
-  return dispatch_floating(name, v.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    return map<T, T, T>(v.shape(), f, g, v);
-  });
+  return dispatch_floating(name, v.dtype(), [&]<class T>(Type<T>) { return map<T, T, T>(v.shape(), f, g, v); });
 }
 
 /// x F(x) of a distribution: x - x F(-x) for positive x, so that both sides need the tail alone.
@@ -56,108 +48,69 @@ Array gated_backward(const char* name, const Array& g, const Array& x) {
   });
 }
 
+std::int64_t select(bool chosen, std::int64_t a, std::int64_t b) { return chosen ? a : b; }
+
+// The formulas, of batches and of integers where integers are taken; for batches `select` is xsimd's.
+constexpr auto kNegative = [](auto v) { return -v; };
+constexpr auto kAbsolute = [](auto v) { return xsimd::abs(v); };
+constexpr auto kSign = []<class X>(X v) { return select(v > X(0), X(1), select(v < X(0), X(-1), v)); };
+constexpr auto kSquare = [](auto v) { return v * v; };
+constexpr auto kRelu = []<class X>(X v) { return select(v <= X(0), X(0), v); };
+constexpr auto kFloor = [](auto v) { return xsimd::floor(v); };
+constexpr auto kCeil = [](auto v) { return xsimd::ceil(v); };
+constexpr auto kRound = [](auto v) { return xsimd::nearbyint(v); };
+constexpr auto kExp = [](auto v) { return simd::exp(v); };
+constexpr auto kLog = [](auto v) { return simd::log(v); };
+constexpr auto kLog1p = [](auto v) { return xsimd::log1p(v); };
+constexpr auto kSqrt = [](auto v) { return xsimd::sqrt(v); };
+constexpr auto kRsqrt = []<class X>(X v) { return X(1) / xsimd::sqrt(v); };
+constexpr auto kReciprocal = []<class X>(X v) { return X(1) / v; };
+constexpr auto kSin = [](auto v) { return xsimd::sin(v); };
+constexpr auto kCos = [](auto v) { return xsimd::cos(v); };
+constexpr auto kTanh = [](auto v) { return simd::tanh(v); };
+constexpr auto kErf = [](auto v) { return simd::erf(v); };
+constexpr auto kSigmoid = [](auto v) { return simd::sigmoid(v); };
+constexpr auto kSoftplus = []<class X>(X v) {
+  return select(v > X(0), v, X(0)) + xsimd::log1p(simd::exp(-xsimd::abs(v)));
+};
+
+// Gradients: g times the derivative.
+constexpr auto kSqrtBackward = []<class X>(X g, X y) { return select((g == X(0)) & (y == X(0)), X(0), g / (y + y)); };
+constexpr auto kTanhBackward = []<class X>(X g, X y) { return g * (X(1) - y * y); };
+constexpr auto kSigmoidBackward = []<class X>(X g, X y) { return g * y * (X(1) - y); };
+constexpr auto kReluBackward = []<class X>(X g, X x) { return select(x > X(0), g, X(0)); };
+
 }  // namespace
 
-Array negative(const Array& x) {
-  return function_of_numbers("neg", x, [](auto v) { return -v; });
-}
-Array absolute(const Array& x) {
-  return function_of_numbers("abs", x, [](auto v) {
-    if constexpr (std::is_integral_v<decltype(v)>)
-      return v < 0 ? -v : v;
-    else
-      return xsimd::abs(v);
-  });
-}
-Array sign(const Array& x) {
-  return function_of_numbers("sign", x, [](auto v) {
-    using X = decltype(v);
-    if constexpr (std::is_integral_v<X>)
-      return static_cast<X>((v > 0) - (v < 0));
-    else
-      return xsimd::select(v > X(0), X(1), xsimd::select(v < X(0), X(-1), v));
-  });
-}
-Array square(const Array& x) {
-  return function_of_numbers("square", x, [](auto v) { return v * v; });
-}
-Array relu(const Array& x) {
-  return function_of_numbers("relu", x, [](auto v) {
-    using X = decltype(v);
-    if constexpr (std::is_integral_v<X>)
-      return v < 0 ? X(0) : v;
-    else
-      return xsimd::select(v <= X(0), X(0), v);
-  });
-}
-Array floor(const Array& x) {
-  return rounded("floor", x, [](auto v) { return xsimd::floor(v); });
-}
-Array ceil(const Array& x) {
-  return rounded("ceil", x, [](auto v) { return xsimd::ceil(v); });
-}
-Array round(const Array& x) {
-  return rounded("round", x, [](auto v) { return xsimd::nearbyint(v); });
-}
+Array negative(const Array& x) { return function_of_numbers("neg", x, kNegative); }
+Array absolute(const Array& x) { return function_of_numbers("abs", x, kAbsolute); }
+Array sign(const Array& x) { return function_of_numbers("sign", x, kSign); }
+Array square(const Array& x) { return function_of_numbers("square", x, kSquare); }
+Array relu(const Array& x) { return function_of_numbers("relu", x, kRelu); }
+Array floor(const Array& x) { return rounded("floor", x, kFloor); }
+Array ceil(const Array& x) { return rounded("ceil", x, kCeil); }
+Array round(const Array& x) { return rounded("round", x, kRound); }
 
-Array exp(const Array& x) {
-  return function("exp", x, [](auto v) { return simd::exp(v); });
-}
-Array log(const Array& x) {
-  return function("log", x, [](auto v) { return simd::log(v); });
-}
-Array log1p(const Array& x) {
-  return function("log1p", x, [](auto v) { return xsimd::log1p(v); });
-}
-Array sqrt(const Array& x) {
-  return function("sqrt", x, [](auto v) { return xsimd::sqrt(v); });
-}
-Array rsqrt(const Array& x) {
-  return function("rsqrt", x, [](auto v) { return decltype(v)(1) / xsimd::sqrt(v); });
-}
-Array reciprocal(const Array& x) {
-  return function("reciprocal", x, [](auto v) { return decltype(v)(1) / v; });
-}
-Array sin(const Array& x) {
-  return function("sin", x, [](auto v) { return xsimd::sin(v); });
-}
-Array cos(const Array& x) {
-  return function("cos", x, [](auto v) { return xsimd::cos(v); });
-}
-Array tanh(const Array& x) {
-  return function("tanh", x, [](auto v) { return simd::tanh(v); });
-}
-Array erf(const Array& x) {
-  return function("erf", x, [](auto v) { return simd::erf(v); });
-}
-Array sigmoid(const Array& x) {
-  return function("sigmoid", x, [](auto v) { return simd::sigmoid(v); });
-}
-Array softplus(const Array& x) {
-  return function("softplus", x, [](auto v) {
-    using X = decltype(v);
-    return xsimd::select(v > X(0), v, X(0)) + xsimd::log1p(simd::exp(-xsimd::abs(v)));
-  });
-}
+Array exp(const Array& x) { return function("exp", x, kExp); }
+Array log(const Array& x) { return function("log", x, kLog); }
+Array log1p(const Array& x) { return function("log1p", x, kLog1p); }
+Array sqrt(const Array& x) { return function("sqrt", x, kSqrt); }
+Array rsqrt(const Array& x) { return function("rsqrt", x, kRsqrt); }
+Array reciprocal(const Array& x) { return function("reciprocal", x, kReciprocal); }
+Array sin(const Array& x) { return function("sin", x, kSin); }
+Array cos(const Array& x) { return function("cos", x, kCos); }
+Array tanh(const Array& x) { return function("tanh", x, kTanh); }
+Array erf(const Array& x) { return function("erf", x, kErf); }
+Array sigmoid(const Array& x) { return function("sigmoid", x, kSigmoid); }
+Array softplus(const Array& x) { return function("softplus", x, kSoftplus); }
 Array silu(const Array& x) { return gated<Logistic>("silu", x); }
 Array gelu(const Array& x) { return gated<Normal>("gelu", x); }
 Array gelu_tanh(const Array& x) { return gated<TanhNormal>("gelu", x); }
 
-Array sqrt_backward(const Array& g, const Array& y) {
-  return backward("sqrt", g, y, [](auto g, auto y) {
-    using X = decltype(g);
-    return xsimd::select((g == X(0)) & (y == X(0)), X(0), g / (y + y));
-  });
-}
-Array tanh_backward(const Array& g, const Array& y) {
-  return backward("tanh", g, y, [](auto g, auto y) { return g * (decltype(g)(1) - y * y); });
-}
-Array sigmoid_backward(const Array& g, const Array& y) {
-  return backward("sigmoid", g, y, [](auto g, auto y) { return g * y * (decltype(g)(1) - y); });
-}
-Array relu_backward(const Array& g, const Array& x) {
-  return backward("relu", g, x, [](auto g, auto x) { return xsimd::select(x > decltype(x)(0), g, decltype(g)(0)); });
-}
+Array sqrt_backward(const Array& g, const Array& y) { return backward("sqrt", g, y, kSqrtBackward); }
+Array tanh_backward(const Array& g, const Array& y) { return backward("tanh", g, y, kTanhBackward); }
+Array sigmoid_backward(const Array& g, const Array& y) { return backward("sigmoid", g, y, kSigmoidBackward); }
+Array relu_backward(const Array& g, const Array& x) { return backward("relu", g, x, kReluBackward); }
 Array silu_backward(const Array& g, const Array& x) { return gated_backward<Logistic>("silu", g, x); }
 Array gelu_backward(const Array& g, const Array& x) { return gated_backward<Normal>("gelu", g, x); }
 Array gelu_tanh_backward(const Array& g, const Array& x) { return gated_backward<TanhNormal>("gelu", g, x); }

@@ -2,10 +2,8 @@
 // result is a new contiguous array. Every kernel takes any strides and has a flat path for contiguous operands.
 #pragma once
 #include <cstdint>
-#include <optional>
 
 #include <tapegrad/core/array.hpp>
-#include <tapegrad/core/random.hpp>
 
 namespace tapegrad::core::kernels {
 

@@ -4,15 +4,9 @@
 #include <tapegrad/core/kernels/kernels.hpp>
 #include <tapegrad/core/kernels/layer_norm.hpp>
 #include <tapegrad/core/kernels/rows.hpp>
-#include <tapegrad/core/threads.hpp>
 
 namespace tapegrad::core::kernels {
 namespace {
-
-template <class T>
-const T* data_or_null(const Array& array) {
-  return array.defined() ? array.data<T>() : nullptr;
-}
 
 /// Mean and 1 / sqrt(variance + eps). The variance is taken around the mean, so that it is never negative.
 template <class T>
@@ -92,19 +86,15 @@ std::int64_t rows_per_block(std::int64_t rows, std::int64_t width) {
 LayerNorm layer_norm(const Array& x_any, const Array& weight_any, const Array& bias_any, std::int64_t width,
                      double eps) {
   const Array x = x_any.contiguous();
-  const Array weight = weight_any.defined() ? weight_any.contiguous() : Array();
-  const Array bias = bias_any.defined() ? bias_any.contiguous() : Array();
+  const Array weight = weight_any.contiguous(), bias = bias_any.contiguous();
   const std::int64_t rows = rows_of(x, width);
   const LayerNorm result{Array(x.shape(), x.dtype()), Array({rows, 2}, x.dtype())};
-  dispatch_floating("layer_norm", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_floating("layer_norm", x.dtype(), [&]<class T>(Type<T>) {
     const T *px = x.data<T>(), *pw = data_or_null<T>(weight), *pb = data_or_null<T>(bias);
     T *py = result.y.data<T>(), *stats = result.stats.data<T>();
-    parallel_ranges(rows, rows_per_task(width), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row) {
-        row_stats(stats + 2 * row, px + row * width, width, eps);
-        normalize_row(py + row * width, px + row * width, stats + 2 * row, pw, pb, width);
-      }
+    for_each_row(rows, width, [&](std::int64_t row) {
+      row_stats(stats + 2 * row, px + row * width, width, eps);
+      normalize_row(py + row * width, px + row * width, stats + 2 * row, pw, pb, width);
     });
   });
   return result;
@@ -112,8 +102,7 @@ LayerNorm layer_norm(const Array& x_any, const Array& weight_any, const Array& b
 
 LayerNormGradients layer_norm_backward(const Array& g_any, const Array& x_any, const Array& weight_any,
                                        const Array& stats, std::int64_t width, bool with_weight) {
-  const Array g = g_any.contiguous(), x = x_any.contiguous();
-  const Array weight = weight_any.defined() ? weight_any.contiguous() : Array();
+  const Array g = g_any.contiguous(), x = x_any.contiguous(), weight = weight_any.contiguous();
   const std::int64_t rows = rows_of(x, width), block = rows_per_block(rows, width);
   const std::int64_t blocks = std::max<std::int64_t>(1, (rows + block - 1) / block);
   LayerNormGradients result{Array(x.shape(), x.dtype()), {}, {}};
@@ -122,10 +111,9 @@ LayerNormGradients layer_norm_backward(const Array& g_any, const Array& x_any, c
     sums = Array({blocks, 2 * width}, x.dtype());
     fill(sums, 0.0);
   }
-  dispatch_floating("layer_norm", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch_floating("layer_norm", x.dtype(), [&]<class T>(Type<T>) {
     const T *pg = g.data<T>(), *px = x.data<T>(), *pw = data_or_null<T>(weight), *ps = stats.data<T>();
-    T *gx = result.x.data<T>(), *partial = sums.defined() ? sums.data<T>() : nullptr;
+    T *gx = result.x.data<T>(), *partial = data_or_null<T>(sums);
     parallel_ranges(rows, block, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         const std::int64_t at = row * width;

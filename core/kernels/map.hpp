@@ -5,10 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include <xsimd/xsimd.hpp>
-
-#include <tapegrad/core/array.hpp>
-#include <tapegrad/core/threads.hpp>
+#include <tapegrad/core/kernels/rows.hpp>
 
 namespace tapegrad::core::kernels {
 
@@ -94,39 +91,23 @@ class Operand {
   alignas(64) T block_[2 * kBlock];
 };
 
-/// Up to a batch of elements; the rest of the batch repeats the first.
-template <class T>
-xsimd::batch<T> load_some(const T* from, std::int64_t count) {
-  constexpr auto kWidth = xsimd::batch<T>::size;
-  if (count == 1) return xsimd::batch<T>(*from);
-  alignas(64) T elements[kWidth];
-  for (std::size_t i = 0; i < kWidth; ++i) elements[i] = from[static_cast<std::int64_t>(i) < count ? i : 0];
-  return xsimd::batch<T>::load_aligned(elements);
-}
-template <class T>
-void store_some(const xsimd::batch<T>& batch, T* to, std::int64_t count) {
-  alignas(64) T elements[xsimd::batch<T>::size];
-  batch.store_aligned(elements);
-  std::copy_n(elements, count, to);
-}
-
+/// Of batches only if all types are the same floating one: asking further would compile f for what it can't take.
 template <class F, class Out, class... In>
-constexpr bool takes_batches() {
-  if constexpr (std::is_floating_point_v<Out> && (std::is_same_v<Out, In> && ...))
-    return std::is_invocable_v<const F&, xsimd::batch<In>...>;
-  else
-    return false;
-}
+concept TakesBatches = std::is_floating_point_v<Out> && std::conjunction_v<std::is_same<Out, In>...> &&
+    std::is_invocable_v<const F&, xsimd::batch<In>...>;
 
 /// f over contiguous memory. The tail runs the same batch code, so an element's value never depends on its position.
 template <class F, class Out, class... In>
 [[gnu::noinline]] void run(const F& function, Out* out, std::int64_t count, const In*... in) {
   const F f = function;  // a copy: stores through `out` can't reach it
-  if constexpr (takes_batches<F, Out, In...>()) {
-    constexpr auto kWidth = static_cast<std::int64_t>(xsimd::batch<Out>::size);
+  if constexpr (TakesBatches<F, Out, In...>) {
+    constexpr std::int64_t kWidth = kLanes<Out>;
     std::int64_t i = 0;
     for (; i + kWidth <= count; i += kWidth) f(xsimd::batch<In>::load_unaligned(in + i)...).store_unaligned(out + i);
-    if (i < count) store_some(f(load_some(in + i, count - i)...), out + i, count - i);
+    const auto rest = [&]<class T>(const T* from) {  // a single number needs no detour through memory
+      return count == 1 ? xsimd::batch<T>(*from) : load(from + i, count - i, from[i]);
+    };
+    if (i < count) store(out + i, f(rest(in)...), count - i);
   } else {
     for (std::int64_t i = 0; i < count; ++i) out[i] = f(in[i]...);
   }

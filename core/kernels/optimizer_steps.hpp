@@ -8,12 +8,8 @@
 namespace tapegrad::core::kernels {
 
 struct SgdStep {
-  double lr;
-  double momentum;
-  double dampening;
-  double weight_decay;
-  bool nesterov;
-  bool maximize;
+  double lr, momentum, dampening, weight_decay;
+  bool nesterov, maximize;
   /// The buffer is undefined memory yet, and starts as the gradient.
   bool first;
 };
@@ -21,11 +17,7 @@ struct SgdStep {
 void sgd_step(const Array& parameter, const Array& gradient, const Array& buffer, const SgdStep& step);
 
 struct AdamStep {
-  double lr;
-  double beta1;
-  double beta2;
-  double eps;
-  double weight_decay;
+  double lr, beta1, beta2, eps, weight_decay;
   /// AdamW: the decay shrinks the parameter instead of entering the gradient.
   bool decoupled;
   bool maximize;

@@ -4,10 +4,8 @@
 #include <limits>
 #include <memory>
 
-#include <xsimd/xsimd.hpp>
-
 #include <tapegrad/core/dispatch.hpp>
-#include <tapegrad/core/threads.hpp>
+#include <tapegrad/core/kernels/rows.hpp>
 
 namespace tapegrad::core::kernels {
 namespace {
@@ -28,35 +26,35 @@ struct Sum {
   }
 };
 
-template <class X, class C>
-X choose(const C& chosen, const X& a, const X& b) {
-  if constexpr (std::is_arithmetic_v<X>)
-    return chosen || a != a ? a : b;
-  else
-    return xsimd::select(chosen | xsimd::isnan(a), a, b);  // xsimd's a != a is false for NaN
+/// The largest or the smallest; NaN wins.
+template <bool kLargest>
+struct Extreme {
+  template <class T>
+  static constexpr T bound() {
+    using Limits = std::numeric_limits<T>;
+    if constexpr (Limits::has_infinity) return kLargest ? -Limits::infinity() : Limits::infinity();
+    return kLargest ? Limits::lowest() : Limits::max();
+  }
+  template <class T>
+  static constexpr T kStart = bound<T>();
+  template <class T>
+  using Wide = T;
+  template <class X>
+  static X combine(const X& a, const X& b) {
+    return kLargest ? choose(a > b, a, b) : choose(a < b, a, b);
+  }
+};
+using Max = Extreme<true>;
+using Min = Extreme<false>;
+
+/// x with `axes` moved to the end, in row-major memory.
+Array with_axes_last(const Array& x, const Shape& axes) {
+  Shape order;
+  for (int axis = 0; axis < x.rank(); ++axis)
+    if (std::find(axes.begin(), axes.end(), axis) == axes.end()) order.push_back(axis);
+  for (std::int64_t axis : axes) order.push_back(axis);
+  return x.permuted(order).contiguous();
 }
-struct Max {
-  template <class T>
-  static constexpr T kStart = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
-                                                                   : std::numeric_limits<T>::lowest();
-  template <class T>
-  using Wide = T;
-  template <class X>
-  static X combine(const X& a, const X& b) {
-    return choose(a > b, a, b);
-  }
-};
-struct Min {
-  template <class T>
-  static constexpr T kStart = std::numeric_limits<T>::has_infinity ? std::numeric_limits<T>::infinity()
-                                                                   : std::numeric_limits<T>::max();
-  template <class T>
-  using Wide = T;
-  template <class X>
-  static X combine(const X& a, const X& b) {
-    return choose(a < b, a, b);
-  }
-};
 
 /// x as [outer, count, inner] in row-major order, to be reduced over `count`.
 struct Plan {
@@ -66,12 +64,10 @@ struct Plan {
 
 Plan plan(const Array& x, const Shape& axes) {
   const Shape& shape = x.shape();
-  bool reduced[Shape::kMaxRank] = {};
-  for (std::int64_t axis : axes) reduced[axis] = true;
   Plan plan;
   bool adjacent = true;
   for (int axis = 0; axis < shape.rank(); ++axis) {
-    if (reduced[axis]) {
+    if (std::find(axes.begin(), axes.end(), axis) != axes.end()) {
       adjacent = adjacent && (plan.inner == 1 || shape[axis] == 1);
       plan.count *= shape[axis];
     } else {
@@ -82,14 +78,7 @@ Plan plan(const Array& x, const Shape& axes) {
     plan.x = x.contiguous();
     return plan;
   }
-  Shape order;
-  for (int axis = 0; axis < shape.rank(); ++axis)
-    if (!reduced[axis]) order.push_back(axis);
-  for (std::int64_t axis : axes) order.push_back(axis);
-  plan.x = x.permuted(order).contiguous();
-  plan.outer *= plan.inner;
-  plan.inner = 1;
-  return plan;
+  return {with_axes_last(x, axes), plan.outer * plan.inner, plan.count, 1};
 }
 
 /// Up to kBlock neighbours.
@@ -133,12 +122,10 @@ typename Op::template Wide<T> reduce_chunk(const T* x, std::int64_t count) {
 template <class Op, class T>
 void reduce_rows(const T* x, std::int64_t rows, std::int64_t count, T* out) {
   if (count <= kChunk) {
-    parallel_ranges(rows, std::max<std::int64_t>(1, kChunk / std::max<std::int64_t>(1, count)),
-                    [&](std::int64_t begin, std::int64_t end) {
-                      for (std::int64_t row = begin; row < end; ++row)
-                        out[row] = static_cast<T>(reduce_chunk<Op>(x + row * count, count));
-                    });
-    return;
+    const auto reduce_row = [&](std::int64_t row) {
+      out[row] = static_cast<T>(reduce_chunk<Op>(x + row * count, count));
+    };
+    return for_each_row(rows, count, reduce_row, kChunk);
   }
   using Wide = typename Op::template Wide<T>;
   const std::int64_t chunks = (count + kChunk - 1) / kChunk;
@@ -173,20 +160,17 @@ template <class Op, class T>
 void combine_parts(const T* partial, std::int64_t outer, std::int64_t parts, std::int64_t inner, T* out) {
   using Wide = typename Op::template Wide<T>;
   const std::int64_t strips = (inner + kStrip - 1) / kStrip;
-  const std::int64_t cost = parts * std::min(inner, kStrip);
-  parallel_ranges(outer * strips, std::max<std::int64_t>(1, kChunk / cost), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t task = begin; task < end; ++task) {
-      const std::int64_t from = task / strips, column = task % strips * kStrip,
-                         width = std::min(kStrip, inner - column);
-      Wide total[kStrip];
-      std::fill_n(total, width, Op::template kStart<Wide>);
-      for (std::int64_t part = 0; part < parts; ++part) {
-        const T* row = partial + (from * parts + part) * inner + column;
-        for (std::int64_t i = 0; i < width; ++i) total[i] = Op::combine(total[i], static_cast<Wide>(row[i]));
-      }
-      for (std::int64_t i = 0; i < width; ++i) out[from * inner + column + i] = static_cast<T>(total[i]);
+  const auto combine_strip = [&](std::int64_t task) {
+    const std::int64_t from = task / strips, column = task % strips * kStrip, width = std::min(kStrip, inner - column);
+    Wide total[kStrip];
+    std::fill_n(total, width, Op::template kStart<Wide>);
+    for (std::int64_t part = 0; part < parts; ++part) {
+      const T* row = partial + (from * parts + part) * inner + column;
+      for (std::int64_t i = 0; i < width; ++i) total[i] = Op::combine(total[i], static_cast<Wide>(row[i]));
     }
-  });
+    for (std::int64_t i = 0; i < width; ++i) out[from * inner + column + i] = static_cast<T>(total[i]);
+  };
+  for_each_row(outer * strips, parts * std::min(inner, kStrip), combine_strip, kChunk);
 }
 
 /// x [outer, count, inner] over its middle axis.
@@ -198,15 +182,12 @@ void reduce_columns(const T* x, std::int64_t outer, std::int64_t count, std::int
   Array partial;
   if (parts > 1) partial = Array({outer, parts, inner}, dtype_of<T>);
   T* const to = parts > 1 ? partial.data<T>() : out;
-  parallel_ranges(outer * parts * strips, std::max<std::int64_t>(1, kChunk / cost),
-                  [&](std::int64_t begin, std::int64_t end) {
-                    for (std::int64_t task = begin; task < end; ++task) {
-                      const std::int64_t block = task / strips, column = task % strips * kStrip;
-                      const std::int64_t row = block % parts * kRows;
-                      reduce_strip<Op>(x + (block / parts * count + row) * inner + column, std::min(kRows, count - row),
-                                       inner, std::min(kStrip, inner - column), to + block * inner + column);
-                    }
-                  });
+  const auto reduce_one = [&](std::int64_t task) {
+    const std::int64_t block = task / strips, column = task % strips * kStrip, row = block % parts * kRows;
+    reduce_strip<Op>(x + (block / parts * count + row) * inner + column, std::min(kRows, count - row), inner,
+                     std::min(kStrip, inner - column), to + block * inner + column);
+  };
+  for_each_row(outer * parts * strips, cost, reduce_one, kChunk);
   if (parts > 1) combine_parts<Op>(to, outer, parts, inner, out);
 }
 
@@ -215,8 +196,7 @@ Array reduce(const Array& x, const Shape& axes, bool keepdim) {
   const Plan p = plan(x, axes);
   Array out(reduced_shape(x.shape(), axes, keepdim), x.dtype());
   if (out.numel() == 0) return out;
-  dispatch(x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch(x.dtype(), [&]<class T>(Type<T>) {
     if (p.inner == 1)
       reduce_rows<Op>(p.x.data<T>(), p.outer, p.count, out.data<T>());
     else
@@ -227,26 +207,19 @@ Array reduce(const Array& x, const Shape& axes, bool keepdim) {
 
 template <class Op>
 Extremes reduce_along(const Array& x, int axis, bool keepdim) {
-  Shape order;
-  for (int i = 0; i < x.rank(); ++i)
-    if (i != axis) order.push_back(i);
-  if (x.rank() > 0) order.push_back(axis);
-  const Array rows = x.permuted(order).contiguous();
-  const Shape shape = x.rank() > 0 ? reduced_shape(x.shape(), {axis}, keepdim) : Shape{};
-  Extremes result{Array(shape, x.dtype()), Array(shape, Dtype::int64)};
+  const Shape axes = x.rank() > 0 ? Shape{axis} : Shape{};
+  const Array rows = with_axes_last(x, axes);
+  const Shape shape = reduced_shape(x.shape(), axes, keepdim);
+  const Extremes result{Array(shape, x.dtype()), Array(shape, Dtype::int64)};
   const std::int64_t count = x.rank() > 0 ? x.size(axis) : 1;
-  dispatch(x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
+  dispatch(x.dtype(), [&]<class T>(Type<T>) {
     T* const values = result.values.data<T>();
-    std::int64_t* const indices = result.indices.data<std::int64_t>();
     reduce_rows<Op>(rows.data<T>(), shape.numel(), count, values);
-    parallel_ranges(
-        shape.numel(), std::max<std::int64_t>(1, kChunk / count), [&](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t i = begin; i < end; ++i) {
-            const T *row = rows.data<T>() + i * count, value = values[i];
-            indices[i] = std::find_if(row, row + count, [value](T v) { return v == value || v != v; }) - row;
-          }
-        });
+    for_each_row(shape.numel(), count, [&](std::int64_t i) {
+      const T *row = rows.data<T>() + i * count, value = values[i];
+      const T* found = std::find_if(row, row + count, [value](T v) { return v == value || v != v; });
+      result.indices.data<std::int64_t>()[i] = found - row;
+    });
   });
   return result;
 }

@@ -1,6 +1,7 @@
 // Passes over a row of contiguous elements in SIMD batches. Private to the library.
 #pragma once
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -8,13 +9,28 @@
 #include <xsimd/xsimd.hpp>
 
 #include <tapegrad/core/array.hpp>
+#include <tapegrad/core/threads.hpp>
 
 namespace tapegrad::core::kernels {
 
-/// Rows that one task takes: enough of them to be worth a thread.
-inline std::int64_t rows_per_task(std::int64_t width) {
-  constexpr std::int64_t kElementsPerTask = 1 << 14;
-  return std::max<std::int64_t>(1, kElementsPerTask / std::max<std::int64_t>(1, width));
+inline constexpr std::int64_t kElementsPerTask = 1 << 14;  // enough to be worth a thread
+
+inline std::int64_t rows_per_task(std::int64_t width, std::int64_t elements = kElementsPerTask) {
+  return std::max<std::int64_t>(1, elements / std::max<std::int64_t>(1, width));
+}
+
+/// f(row) for each of `rows` rows of `width` elements, in parallel; a task takes about so many elements.
+template <class F>
+void for_each_row(std::int64_t rows, std::int64_t width, F&& f, std::int64_t elements = kElementsPerTask) {
+  parallel_ranges(rows, rows_per_task(width, elements), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) f(row);
+  });
+}
+
+/// The first element of an array that may be undefined.
+template <class T>
+T* data_or_null(const Array& array) {
+  return array.defined() ? array.data<T>() : nullptr;
 }
 
 template <class T>
@@ -52,6 +68,15 @@ void store(T* to, const xsimd::batch<T>& batch, Count count) {
   }
 }
 
+/// a if `chosen`, or if it is NaN; b else (which may be NaN too). Numbers or batches.
+template <class X, class C>
+X choose(const C& chosen, const X& a, const X& b) {
+  if constexpr (std::is_arithmetic_v<X>)
+    return chosen || a != a ? a : b;
+  else
+    return xsimd::select(chosen | xsimd::isnan(a), a, b);  // xsimd's a != a is false for NaN
+}
+
 /// The largest element of `row`, -inf if there is none. A NaN may or may not win.
 template <class T>
 T row_max(const T* row, std::int64_t size) {
@@ -63,6 +88,16 @@ T row_max(const T* row, std::int64_t size) {
   for (std::int64_t half = kLanes<T> / 2; half > 0; half /= 2)
     for (std::int64_t i = 0; i < half; ++i) lanes[i] = lanes[i] > lanes[i + half] ? lanes[i] : lanes[i + half];
   return lanes[0];
+}
+
+/// The logarithm of sum(exp(x - top)) over a row x.
+template <class T>
+T log_sum_exp_below(T top, const T* row, std::int64_t size) {
+  xsimd::batch<T> total(T(0));
+  for_each_batch<T>(size, [&](std::int64_t i, auto count) {
+    total += xsimd::exp(load(row + i, count, -std::numeric_limits<T>::infinity()) - xsimd::batch<T>(top));
+  });
+  return std::log(xsimd::hadd(total));
 }
 
 }  // namespace tapegrad::core::kernels

@@ -1,34 +1,43 @@
-#include <cmath>
+#include <tapegrad/core/kernels/softmax.hpp>
+
+#include <atomic>
 
 #include <tapegrad/core/dispatch.hpp>
 #include <tapegrad/core/kernels/rows.hpp>
-#include <tapegrad/core/kernels/softmax.hpp>
-#include <tapegrad/core/threads.hpp>
 
 namespace tapegrad::core::kernels {
 namespace {
 
+template <class T>
+inline constexpr T kNothing = -std::numeric_limits<T>::infinity();
+
 /// `axis` swapped with the last one, in row-major memory; the swap undoes itself.
 Array with_axis_last(const Array& x, int axis) { return x.transposed(axis, x.rank() - 1).contiguous(); }
 
-/// f(result row, x row, size) for each row of x.
-template <class T, class F>
-void for_each_row(const Array& result, const Array& x, F&& f) {
-  const std::int64_t width = x.shape().back();
-  if (x.numel() == 0) return;
-  parallel_ranges(x.numel() / width, rows_per_task(width), [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row)
-      f(result.data<T>() + row * width, x.data<T>() + row * width, width);
+std::int64_t row_count(const Shape& shape) { return shape.back() == 0 ? 0 : shape.numel() / shape.back(); }
+
+/// f(result row, input rows..., width) for each row of contiguous arrays of one shape and dtype.
+template <class F, class... Arrays>
+Array map_rows(const char* operation, const F& f, const Array& first, const Arrays&... others) {
+  const Array result(first.shape(), first.dtype());
+  const std::int64_t width = first.shape().back();
+  dispatch_floating(operation, first.dtype(), [&]<class T>(Type<T>) {
+    for_each_row(row_count(first.shape()), width, [&](std::int64_t row) {
+      const std::int64_t at = row * width;
+      f(result.data<T>() + at, static_cast<const T*>(first.data<T>() + at),
+        static_cast<const T*>(others.template data<T>() + at)..., width);
+    });
   });
+  return result;
 }
 
+/// The softmax of a row whose largest element is `top`; y may be x.
 template <class T>
-void softmax_row(T* y, const T* x, std::int64_t size) {
+void normalize(T* y, const T* x, T top, std::int64_t size) {
   using Batch = xsimd::batch<T>;
-  const Batch top(row_max(x, size));
   Batch total(T(0));
   for_each_batch<T>(size, [&](std::int64_t i, auto count) {
-    const Batch e = xsimd::exp(load(x + i, count, -std::numeric_limits<T>::infinity()) - top);
+    const Batch e = xsimd::exp(load(x + i, count, kNothing<T>) - Batch(top));
     total += e;
     store(y + i, e, count);
   });
@@ -36,85 +45,152 @@ void softmax_row(T* y, const T* x, std::int64_t size) {
   for_each_batch<T>(size, [&](std::int64_t i, auto count) { store(y + i, load(y + i, count) * inverse, count); });
 }
 
+/// In place; excluded elements are -inf.
 template <class T>
-void log_softmax_row(T* y, const T* x, std::int64_t size) {
-  using Batch = xsimd::batch<T>;
-  const Batch top(row_max(x, size));
-  Batch total(T(0));
-  for_each_batch<T>(size, [&](std::int64_t i, auto count) {
-    total += xsimd::exp(load(x + i, count, -std::numeric_limits<T>::infinity()) - top);
-  });
-  const Batch log_total(std::log(xsimd::hadd(total)));
+void normalize_allowed(T* row, std::int64_t size) {
+  const T top = row_max(row, size);
+  if (top != kNothing<T>) return normalize(row, row, top, size);
+  // Nothing is allowed; but a NaN may have lost against -inf, and must not be hidden.
+  const bool poisoned = std::any_of(row, row + size, [](T x) { return std::isnan(x); });
+  std::fill_n(row, size, poisoned ? std::numeric_limits<T>::quiet_NaN() : T(0));
+}
+
+template <class T>
+void masked_row(T* y, const T* x, std::int64_t size, T scale, const bool* allowed, std::int64_t step) {
+  for (std::int64_t j = 0; j < size; ++j) y[j] = allowed[j * step] ? scale * x[j] : kNothing<T>;
+  normalize_allowed(y, size);
+  for (std::int64_t j = 0; j < size; ++j) y[j] = allowed[j * step] ? y[j] : T(0);  // a NaN stays among the allowed
+}
+
+constexpr auto kSoftmaxRow = []<class T>(T* y, const T* x, std::int64_t size) {
+  normalize(y, x, row_max(x, size), size);
+};
+
+constexpr auto kLogSoftmaxRow = []<class T>(T* y, const T* x, std::int64_t size) {
+  const T top = row_max(x, size), log_total = log_sum_exp_below(top, x, size);
   for_each_batch<T>(size,
                     [&](std::int64_t i, auto count) { store(y + i, load(x + i, count) - top - log_total, count); });
-}
+};
 
-template <class T>
-void softmax_backward_row(T* gx, const T* g, const T* y, std::int64_t size) {
-  using Batch = xsimd::batch<T>;
-  Batch total(T(0));
+constexpr auto kSoftmaxGradientRow = []<class T>(T* gx, const T* g, const T* y, std::int64_t size) {
+  xsimd::batch<T> total(T(0));
   for_each_batch<T>(
       size, [&](std::int64_t i, auto count) { total = xsimd::fma(load(g + i, count), load(y + i, count), total); });
-  const Batch dot(xsimd::hadd(total));
+  const T dot = xsimd::hadd(total);
   for_each_batch<T>(
       size, [&](std::int64_t i, auto count) { store(gx + i, load(y + i, count) * (load(g + i, count) - dot), count); });
-}
+};
 
-template <class T>
-void log_softmax_backward_row(T* gx, const T* g, const T* y, std::int64_t size) {
-  using Batch = xsimd::batch<T>;
-  Batch total(T(0));
+constexpr auto kLogSoftmaxGradientRow = []<class T>(T* gx, const T* g, const T* y, std::int64_t size) {
+  xsimd::batch<T> total(T(0));
   for_each_batch<T>(size, [&](std::int64_t i, auto count) { total += load(g + i, count); });
-  const Batch sum(xsimd::hadd(total));
+  const T sum = xsimd::hadd(total);
   for_each_batch<T>(size, [&](std::int64_t i, auto count) {
     store(gx + i, load(g + i, count) - xsimd::exp(load(y + i, count)) * sum, count);
   });
+};
+
+/// The rest of a row goes by single elements: rows of scores are short, and filling a batch costs more.
+template <class T>
+void masked_gradient_row(T* gx, const T* g, const T* weights, std::int64_t size, T scale) {
+  using Batch = xsimd::batch<T>;
+  const std::int64_t whole = size - size % kLanes<T>;
+  const Batch none(T(0));
+  Batch total = none;
+  for_each_batch<T>(whole, [&](std::int64_t i, auto count) {
+    const Batch w = load(weights + i, count);
+    total += xsimd::select(w == none, none, w * load(g + i, count));
+  });
+  T sum = xsimd::hadd(total);
+  for (std::int64_t j = whole; j < size; ++j)
+    if (weights[j] != 0) sum += weights[j] * g[j];
+  for_each_batch<T>(whole, [&](std::int64_t i, auto count) {
+    const Batch w = load(weights + i, count);
+    store(gx + i, xsimd::select(w == none, none, w * (load(g + i, count) - sum) * scale), count);
+  });
+  for (std::int64_t j = whole; j < size; ++j) gx[j] = weights[j] != 0 ? weights[j] * (g[j] - sum) * scale : T(0);
+}
+
+/// Offset of the first element of row number `row` in an array with these strides.
+std::int64_t row_offset(std::int64_t row, const Shape& shape, const Strides& strides) {
+  std::int64_t offset = 0;
+  for (int axis = shape.rank() - 2; axis >= 0; --axis) {
+    offset += row % shape[axis] * strides[axis];
+    row /= shape[axis];
+  }
+  return offset;
+}
+
+template <class T>
+bool is_finite(const T* row, std::int64_t size) {
+  T sum = 0;  // of zeros and NaNs
+  for (std::int64_t j = 0; j < size; ++j) sum += row[j] * T(0);
+  return sum == 0;
 }
 
 }  // namespace
 
 Array softmax(const Array& x, int axis) {
-  return dispatch_floating("softmax", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    const Array rows = with_axis_last(x, axis);
-    const Array y(rows.shape(), x.dtype());
-    for_each_row<T>(y, rows, softmax_row<T>);
-    return with_axis_last(y, axis);
-  });
+  return with_axis_last(map_rows("softmax", kSoftmaxRow, with_axis_last(x, axis)), axis);
 }
-
 Array log_softmax(const Array& x, int axis) {
-  return dispatch_floating("log_softmax", x.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    const Array rows = with_axis_last(x, axis);
-    const Array y(rows.shape(), x.dtype());
-    for_each_row<T>(y, rows, log_softmax_row<T>);
-    return with_axis_last(y, axis);
-  });
+  return with_axis_last(map_rows("log_softmax", kLogSoftmaxRow, with_axis_last(x, axis)), axis);
 }
-
 Array softmax_backward(const Array& g, const Array& y, int axis) {
-  return dispatch_floating("softmax", y.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    const Array rows = with_axis_last(y, axis), gradient = with_axis_last(g, axis);
-    const Array result(rows.shape(), y.dtype());
-    for_each_row<T>(result, rows, [&](T* gx, const T* row, std::int64_t size) {
-      softmax_backward_row(gx, gradient.data<T>() + (row - rows.data<T>()), row, size);
-    });
-    return with_axis_last(result, axis);
-  });
+  const Array rows = map_rows("softmax", kSoftmaxGradientRow, with_axis_last(g, axis), with_axis_last(y, axis));
+  return with_axis_last(rows, axis);
+}
+Array log_softmax_backward(const Array& g, const Array& y, int axis) {
+  const Array rows = map_rows("log_softmax", kLogSoftmaxGradientRow, with_axis_last(g, axis), with_axis_last(y, axis));
+  return with_axis_last(rows, axis);
 }
 
-Array log_softmax_backward(const Array& g, const Array& y, int axis) {
-  return dispatch_floating("log_softmax", y.dtype(), [&](auto type) {
-    using T = typename decltype(type)::type;
-    const Array rows = with_axis_last(y, axis), gradient = with_axis_last(g, axis);
-    const Array result(rows.shape(), y.dtype());
-    for_each_row<T>(result, rows, [&](T* gx, const T* row, std::int64_t size) {
-      log_softmax_backward_row(gx, gradient.data<T>() + (row - rows.data<T>()), row, size);
+Array masked_softmax(const Array& scores, const Array& mask, bool causal, double scale) {
+  const Array in = scores.contiguous();
+  Array out(in.shape(), in.dtype());
+  const int rank = in.rank();
+  const std::int64_t queries = in.size(rank - 2), keys = in.size(rank - 1);
+  dispatch_floating("masked_softmax", in.dtype(), [&]<class T>(Type<T>) {
+    const T factor = static_cast<T>(scale);
+    for_each_row(row_count(in.shape()), keys, [&](std::int64_t r) {
+      const T* x = in.data<T>() + r * keys;
+      T* y = out.data<T>() + r * keys;
+      const std::int64_t seen = causal ? std::clamp<std::int64_t>(r % queries + 1 + keys - queries, 0, keys) : keys;
+      if (mask.defined()) {
+        const bool* allowed = mask.data<bool>() + row_offset(r, in.shape(), mask.strides());
+        masked_row(y, x, seen, factor, allowed, mask.strides()[rank - 1]);
+      } else {
+        for (std::int64_t j = 0; j < seen; ++j) y[j] = factor * x[j];
+        normalize_allowed(y, seen);
+      }
+      std::fill(y + seen, y + keys, T(0));
     });
-    return with_axis_last(result, axis);
   });
+  return out;
+}
+
+Array masked_softmax_backward(const Array& gradient, const Array& weights, double scale) {
+  const auto row = [scale]<class T>(T* gx, const T* g, const T* w, std::int64_t size) {
+    masked_gradient_row(gx, g, w, size, static_cast<T>(scale));
+  };
+  return map_rows("masked_softmax", row, gradient.contiguous(), weights.contiguous());
+}
+
+bool all_finite(const Array& array) {
+  if (array.numel() == 0) return true;
+  const int rank = array.rank();
+  const bool rows = rank > 0 && array.strides()[rank - 1] == 1;
+  const Array in = rows ? array : array.contiguous();
+  const std::int64_t width = rank == 0 ? 1 : in.size(rank - 1);
+  std::atomic<bool> finite{true};
+  dispatch_floating("all_finite", in.dtype(), [&]<class T>(Type<T>) {
+    const auto check = [&](std::int64_t row) {
+      if (!is_finite(in.data<T>() + row_offset(row, in.shape(), in.strides()), width))
+        finite.store(false, std::memory_order_relaxed);
+    };
+    for_each_row(in.numel() / width, width, check, 4 * kElementsPerTask);
+  });
+  return finite;
 }
 
 }  // namespace tapegrad::core::kernels
