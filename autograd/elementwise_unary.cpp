@@ -16,10 +16,10 @@ Tensor by_input(const char* name, const Tensor& x, Dtype least, Kernel kernel, R
   if (x.dtype() < least) return by_input(name, to(x, least), least, kernel, rule);
   return record(name, kernel(x.array()), {x}, [x, rule](const Tensor& g) { return Tensors{rule(g, x)}; });
 }
-/// The same with the gradient rule(g, y), for the result y.
+/// The same with the gradient rule(g, y), for the result y, of functions of floating numbers.
 template <class Rule>
-Tensor by_result(const char* name, const Tensor& x, Dtype least, Kernel kernel, Rule rule) {
-  if (x.dtype() < least) return by_result(name, to(x, least), least, kernel, rule);
+Tensor by_result(const char* name, const Tensor& x, Kernel kernel, Rule rule) {
+  if (!is_floating(x.dtype())) return by_result(name, to(x, float32), kernel, rule);
   return record(name, kernel(x.array()), {x}, [rule](const Tensor& g, const Tensor& y) { return Tensors{rule(g, y)}; });
 }
 
@@ -67,7 +67,7 @@ Tensor relu(const Tensor& x) {
   return by_input("relu", x, int64, kernels::relu, fused(kernels::relu_backward, rule));
 }
 Tensor exp(const Tensor& x) {
-  return by_result("exp", x, float32, kernels::exp, [](auto& g, auto& y) { return g * y; });
+  return by_result("exp", x, kernels::exp, [](auto& g, auto& y) { return g * y; });
 }
 Tensor log(const Tensor& x) {
   return by_input("log", x, float32, kernels::log, [](auto& g, auto& x) { return g / x; });
@@ -77,13 +77,13 @@ Tensor log1p(const Tensor& x) {
 }
 Tensor sqrt(const Tensor& x) {
   const auto rule = [](auto& g, auto& y) { return g / (where(logical_and(eq(g, 0), eq(y, 0)), 1, y) * 2); };
-  return by_result("sqrt", x, float32, kernels::sqrt, fused(kernels::sqrt_backward, rule));
+  return by_result("sqrt", x, kernels::sqrt, fused(kernels::sqrt_backward, rule));
 }
 Tensor rsqrt(const Tensor& x) {
-  return by_result("rsqrt", x, float32, kernels::rsqrt, [](auto& g, auto& y) { return g * (pow(y, 3) * -0.5); });
+  return by_result("rsqrt", x, kernels::rsqrt, [](auto& g, auto& y) { return g * (pow(y, 3) * -0.5); });
 }
 Tensor reciprocal(const Tensor& x) {
-  return by_result("reciprocal", x, float32, kernels::reciprocal, [](auto& g, auto& y) { return -(g * square(y)); });
+  return by_result("reciprocal", x, kernels::reciprocal, [](auto& g, auto& y) { return -(g * square(y)); });
 }
 Tensor sin(const Tensor& x) {
   return by_input("sin", x, float32, kernels::sin, [](auto& g, auto& x) { return g * cos(x); });
@@ -93,7 +93,7 @@ Tensor cos(const Tensor& x) {
 }
 Tensor tanh(const Tensor& x) {
   const auto rule = [](auto& g, auto& y) { return g * (1 - square(y)); };
-  return by_result("tanh", x, float32, kernels::tanh, fused(kernels::tanh_backward, rule));
+  return by_result("tanh", x, kernels::tanh, fused(kernels::tanh_backward, rule));
 }
 Tensor erf(const Tensor& x) {
   const auto rule = [](auto& g, auto& x) { return g * (exp(-square(x)) * kTwoOverSqrtPi); };
@@ -101,7 +101,7 @@ Tensor erf(const Tensor& x) {
 }
 Tensor sigmoid(const Tensor& x) {
   const auto rule = [](auto& g, auto& y) { return g * (y * (1 - y)); };
-  return by_result("sigmoid", x, float32, kernels::sigmoid, fused(kernels::sigmoid_backward, rule));
+  return by_result("sigmoid", x, kernels::sigmoid, fused(kernels::sigmoid_backward, rule));
 }
 Tensor softplus(const Tensor& x) {
   return by_input("softplus", x, float32, kernels::softplus, [](auto& g, auto& x) { return g * sigmoid(x); });

@@ -37,9 +37,8 @@ Tensor scatter(const Tensor& g, const Tensor& indices, std::int64_t rows, std::i
 
 /// Rows of `table`; zero where the index is `blank`. No gradient flows to row `padding`.
 Tensor gather(const Tensor& table, const Tensor& indices, std::int64_t blank, std::int64_t padding) {
-  const std::int64_t rows = table.size(0);
   return record("embedding", kernels::gather_rows(table.array(), indices.array(), blank), {table, indices},
-                [indices, rows, padding](const Tensor& g) {
+                [indices, rows = table.size(0), padding](const Tensor& g) {
                   return Tensors{scatter(g, indices, rows, padding), {}};
                 });
 }

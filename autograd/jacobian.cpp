@@ -67,99 +67,75 @@ std::string changed_shape(std::size_t output) {
          std::to_string(output) + " changed";
 }
 
-class Blocks {
- public:
-  Blocks(const Problem& problem, const Tensors& outputs, const GradcheckOptions& options)
-      : problem_(problem), outputs_(outputs), options_(options) {
-    for (std::size_t k = 0; k < outputs.size(); ++k)
-      for (std::size_t i = 0; i < problem.targets.size(); ++i) blocks_.push_back(start(i, k));
-  }
-
-  std::vector<JacobianBlock> compute() {
-    for (std::size_t k = 0; k < outputs_.size(); ++k) pull_back_rows(k);
-    for (std::size_t i = 0; i < problem_.targets.size(); ++i) move_columns(i);
-    for (JacobianBlock& block : blocks_)
-      if (block.sampled()) sample(block);
-    return std::move(blocks_);
-  }
-
- private:
-  JacobianBlock start(std::size_t input, std::size_t output) const {
-    const Tensor &to = outputs_[output], &from = problem_.targets[input].leaf;
-    JacobianBlock block{.input = input, .output = output, .rows = elements(to), .columns = elements(from)};
-    if (to.numel() * from.numel() > options_.max_jacobian) {
-      for (int d = 0; d < options_.directions; ++d) {
-        block.input_directions.push_back(random_values(from.shape()));
-        block.output_directions.push_back(random_values(to.shape()));
-      }
-      block.rows = block.input_directions.size();
-      block.columns = 1;
+/// Where d(output `k`)/d(target `i`) will be written.
+JacobianBlock blank_block(const Problem& problem, const Tensors& outputs, std::size_t i, std::size_t k,
+                          const GradcheckOptions& options) {
+  const Tensor &from = problem.targets[i].leaf, &to = outputs[k];
+  JacobianBlock block{.input = i, .output = k, .rows = elements(to), .columns = elements(from)};
+  if (to.numel() * from.numel() > options.max_jacobian) {
+    for (int d = 0; d < options.directions; ++d) {
+      block.input_directions.push_back(random_values(from.shape()));
+      block.output_directions.push_back(random_values(to.shape()));
     }
-    block.analytic.resize(block.rows * block.columns);
-    block.numeric.resize(block.analytic.size());
-    return block;
+    block.rows = block.input_directions.size();
+    block.columns = 1;
   }
+  block.analytic.resize(block.rows * block.columns);
+  block.numeric.resize(block.analytic.size());
+  return block;
+}
 
-  /// The tape's side of full blocks: one sweep for each element of output `k`, for all inputs together.
-  void pull_back_rows(std::size_t k) {
-    const Tensor& output = outputs_[k];
-    const auto full = full_blocks([k](const JacobianBlock& block) { return block.output == k; });
-    for (std::size_t row = 0; row < elements(output) && !full.empty(); ++row) {
-      const Tensors gradients = pull_back(problem_, output, tensor_of(unit(elements(output), row), output.shape()));
-      for (JacobianBlock* block : full) {
-        const Tensor& gradient = gradients[block->input];
-        block->gradient_missing = !gradient.defined();
-        if (!gradient.defined()) continue;
-        const Values values = gradient.to_vector<double>();
-        std::copy(values.begin(), values.end(), block->analytic.data() + row * block->columns);
-      }
+using Blocks = std::vector<JacobianBlock*>;
+
+/// The blocks without directions whose `side`, input or output, is number `index`.
+Blocks full_blocks(std::vector<JacobianBlock>& blocks, std::size_t JacobianBlock::*side, std::size_t index) {
+  Blocks full;
+  for (JacobianBlock& block : blocks)
+    if (!block.sampled() && block.*side == index) full.push_back(&block);
+  return full;
+}
+
+/// The tape's side of full blocks: one sweep for each element of their output, for all inputs together.
+void pull_back_rows(const Problem& problem, const Tensor& output, const Blocks& full) {
+  for (std::size_t row = 0; row < elements(output) && !full.empty(); ++row) {
+    const Tensors gradients = pull_back(problem, output, tensor_of(unit(elements(output), row), output.shape()));
+    for (JacobianBlock* block : full) {
+      const Tensor& gradient = gradients[block->input];
+      block->gradient_missing = !gradient.defined();
+      if (!gradient.defined()) continue;
+      const Values values = gradient.to_vector<double>();
+      std::copy(values.begin(), values.end(), block->analytic.data() + row * block->columns);
     }
   }
+}
 
-  /// The numeric side: two evaluations for each element of input `i`, for all outputs together.
-  void move_columns(std::size_t i) {
-    const auto full = full_blocks([i](const JacobianBlock& block) { return block.input == i; });
-    if (full.empty()) return;
-    const Values base = problem_.targets[i].leaf.to_vector<double>();
-    for (std::size_t column = 0; column < base.size(); ++column) {
-      const Values direction = unit(base.size(), column);
-      const auto above = evaluate_moved(problem_, i, direction, options_.eps);
-      const auto below = evaluate_moved(problem_, i, direction, -options_.eps);
-      const double step = real_step(base[column], options_.eps);
-      for (JacobianBlock* block : full) {
-        const Values slope = difference(above[block->output], below[block->output], step);
-        for (std::size_t row = 0; row < block->rows; ++row) block->numeric[row * block->columns + column] = slope[row];
-      }
+/// The numeric side: two evaluations for each element of target `i`, for all outputs together.
+void move_columns(const Problem& problem, std::size_t i, const Blocks& full, double eps) {
+  const Values base = problem.targets[i].leaf.to_vector<double>();
+  for (std::size_t column = 0; column < base.size() && !full.empty(); ++column) {
+    const Values direction = unit(base.size(), column);
+    const auto above = evaluate_moved(problem, i, direction, eps);
+    const auto below = evaluate_moved(problem, i, direction, -eps);
+    const double step = real_step(base[column], eps);
+    for (JacobianBlock* block : full) {
+      const Values slope = difference(above[block->output], below[block->output], step);
+      for (std::size_t row = 0; row < block->rows; ++row) block->numeric[row * block->columns + column] = slope[row];
     }
   }
+}
 
-  void sample(JacobianBlock& block) const {
-    const std::size_t k = block.output;
-    for (std::size_t d = 0; d < block.input_directions.size(); ++d) {
-      const Values& u = block.input_directions[d];
-      const Values& w = block.output_directions[d];
-      const Tensor gradient = pull_back(problem_, outputs_[k], tensor_of(w, outputs_[k].shape()))[block.input];
-      block.gradient_missing = !gradient.defined();
-      if (gradient.defined()) block.analytic[d] = dot(gradient.to_vector<double>(), u);
-      const auto above = evaluate_moved(problem_, block.input, u, options_.eps);
-      const auto below = evaluate_moved(problem_, block.input, u, -options_.eps);
-      block.numeric[d] = dot(difference(above[k], below[k], 2 * options_.eps), w);
-    }
+/// Both sides of a block with directions.
+void sample(const Problem& problem, const Tensor& output, JacobianBlock& block, double eps) {
+  for (std::size_t d = 0; d < block.rows; ++d) {
+    const Values &u = block.input_directions[d], &w = block.output_directions[d];
+    const Tensor gradient = pull_back(problem, output, tensor_of(w, output.shape()))[block.input];
+    block.gradient_missing = !gradient.defined();
+    if (gradient.defined()) block.analytic[d] = dot(gradient.to_vector<double>(), u);
+    const Values above = evaluate_moved(problem, block.input, u, eps)[block.output];
+    const Values below = evaluate_moved(problem, block.input, u, -eps)[block.output];
+    block.numeric[d] = dot(difference(above, below, 2 * eps), w);
   }
-
-  template <class Condition>
-  std::vector<JacobianBlock*> full_blocks(Condition condition) {
-    std::vector<JacobianBlock*> full;
-    for (JacobianBlock& block : blocks_)
-      if (!block.sampled() && condition(block)) full.push_back(&block);
-    return full;
-  }
-
-  const Problem& problem_;
-  const Tensors& outputs_;
-  const GradcheckOptions& options_;
-  std::vector<JacobianBlock> blocks_;
-};
+}
 
 }  // namespace
 
@@ -206,9 +182,18 @@ std::vector<JacobianBlock> jacobian_blocks(const Problem& problem, const Tensors
                                            const GradcheckOptions& options) {
   const RandomState before = random_state();
   set_random_state({options.seed, 0});
-  Blocks blocks(problem, outputs, options);
+  std::vector<JacobianBlock> blocks;
+  for (std::size_t k = 0; k < outputs.size(); ++k)
+    for (std::size_t i = 0; i < problem.targets.size(); ++i)
+      blocks.push_back(blank_block(problem, outputs, i, k, options));
   set_random_state(before);
-  return blocks.compute();
+  for (std::size_t k = 0; k < outputs.size(); ++k)
+    pull_back_rows(problem, outputs[k], full_blocks(blocks, &JacobianBlock::output, k));
+  for (std::size_t i = 0; i < problem.targets.size(); ++i)
+    move_columns(problem, i, full_blocks(blocks, &JacobianBlock::input, i), options.eps);
+  for (JacobianBlock& block : blocks)
+    if (block.sampled()) sample(problem, outputs[block.output], block, options.eps);
+  return blocks;
 }
 
 std::pair<double, double> one_sided(const Problem& problem, const JacobianBlock& block, std::size_t at, double step) {

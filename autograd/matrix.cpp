@@ -26,8 +26,8 @@ Tensor product(const Tensor& a, const Tensor& b) {
     Tensor to_a, to_b;
     if (needs_gradient(0)) to_a = sum_to(product(g, b.transpose(-2, -1)), a.shape());
     if (needs_gradient(1)) {
-      if (b.rank() == 2 &&
-          a.rank() > 2)  // one matrix for the whole batch: the sum over the batch is inside the product
+      // One matrix for the whole batch: the sum over the batch is inside the product.
+      if (b.rank() == 2 && a.rank() > 2)
         to_b = product(a.reshape({-1, a.size(-1)}).transpose(0, 1), g.reshape({-1, g.size(-1)}));
       else
         to_b = sum_to(product(a.transpose(-2, -1), g), b.shape());

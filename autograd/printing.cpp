@@ -81,10 +81,8 @@ class Printer {
 
   std::string print(const Array& array, int indent) const {
     if (array.rank() == 0) return fmt::format("{:>{}}", format(array), width_);
-    const bool rows = array.rank() > 1;
-    std::string between = ", ";
-    if (rows)
-      between = "," + std::string(static_cast<std::size_t>(array.rank()) - 1, '\n') + std::string(indent + 1, ' ');
+    const auto line_breaks = static_cast<std::size_t>(array.rank()) - 1;
+    const std::string between = "," + std::string(line_breaks, '\n') + std::string(line_breaks ? indent + 1 : 1, ' ');
     std::string text = "[";
     for (std::int64_t position : positions(array.size(0))) {
       if (text.size() > 1) text += between;
@@ -107,11 +105,10 @@ class Printer {
 std::string Tensor::to_string() const {
   if (!defined()) return "tensor(undefined)";
   constexpr std::string_view kOpen = "tensor(";
-  const std::string type = fmt::format("dtype={}", name_of(dtype()));
   const bool hides_shape = numel() == 0 ? rank() != 1 : numel() > kMostElements;
   const std::string shape_text = hides_shape ? fmt::format("shape={}, ", shape().to_string()) : "";
   const std::string values = numel() == 0 ? "[]" : Printer(array()).print(static_cast<int>(kOpen.size()));
-  return fmt::format("{}{}, {}{})", kOpen, values, shape_text, type);
+  return fmt::format("{}{}, {}dtype={})", kOpen, values, shape_text, name_of(dtype()));
 }
 
 template <class T>

@@ -138,8 +138,7 @@ Tensor var(const Tensor& x, const Axes& axes, int correction, bool keepdim) {
 
 Tensor norm(const Tensor& x) {
   check_floating("norm", x);
-  const Reduction reduction("norm", x, {});
-  const Array squares = kernels::sum(kernels::square(x.array()), reduction.axes, false);
+  const Array squares = kernels::sum(kernels::square(x.array()), Axes().normalized("norm", x.rank()), false);
   return record("norm", kernels::sqrt(squares), {x},
                 [x](const Tensor& g, const Tensor& y) { return Tensors{x * (g / where(eq(y, 0), 1, y))}; });
 }

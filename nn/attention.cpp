@@ -57,13 +57,10 @@ Shape check(const Tensor& query, const Tensor& key, const Tensor& value, const A
   broadcast_leading("value", value, scores);
   scores.push_back(query.size(-2));
   scores.push_back(key.size(-2));
-  const auto check_broadcast = [&](const char* what, const Tensor& x) {
+  for (const auto& [what, x] : {std::pair{"mask", options.mask}, {"bias", options.bias}})
     if (x.defined() && !is_broadcastable_to(x.shape(), scores))
       throw ShapeError(fmt::format("{}: {} must broadcast to the scores, [..., queries, keys] = {}; got {}", kName,
                                    what, scores.to_string(), x.shape().to_string()));
-  };
-  check_broadcast("mask", options.mask);
-  check_broadcast("bias", options.bias);
   if (options.mask.defined() && options.mask.requires_grad())
     throw GradError(
         fmt::format("{}: a mask has no gradient; got one that requires it; pass scores to add as bias", kName));

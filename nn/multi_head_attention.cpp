@@ -57,7 +57,8 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t embed_dim, std::int64_t num_
     for (const Linear& projection : {q_proj_, k_proj_, v_proj_, out_proj_}) init::zeros_(projection.bias());
 }
 
-void MultiHeadAttention::check_input(const char* what, const Tensor& x, const Linear& projection) const {
+/// [N, L, width] -> [N, H, L, d], a view of the projection.
+Tensor MultiHeadAttention::projected(const char* what, const Tensor& x, const Linear& projection) const {
   const std::int64_t width = projection.in_features();
   if (x.rank() != 3)
     throw ShapeError(
@@ -69,11 +70,7 @@ void MultiHeadAttention::check_input(const char* what, const Tensor& x, const Li
         fmt::format("MultiHeadAttention: {} must have the width {} that the layer was made with (embed_dim = "
                     "{}); got {}, of width {}; project it, or make the layer for this width",
                     what, width, embed_dim(), x.shape().to_string(), x.size(-1)));
-}
-
-/// [N, L, E] -> [N, H, L, E / H], a view.
-Tensor MultiHeadAttention::split_heads(const Tensor& x) const {
-  return x.reshape({x.size(0), x.size(1), num_heads_, head_dim()}).permute({0, 2, 1, 3});
+  return projection(x).reshape({x.size(0), x.size(1), num_heads_, head_dim()}).permute({0, 2, 1, 3});
 }
 
 /// Masks with a dimension for the heads.
@@ -97,12 +94,9 @@ AttentionOptions MultiHeadAttention::in_heads(const AttendOptions& options) cons
 Tensor MultiHeadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
                                    const AttendOptions& options) const {
   const auto here = scope();
-  check_input("query", query, q_proj_);
-  check_input("key", key, k_proj_);
-  check_input("value", value, v_proj_);
-  const Tensor q = split_heads(q_proj_(query));                                          // [N, H, L, d]
-  const Tensor k = split_heads(k_proj_(key));                                            // [N, H, S, d]
-  const Tensor v = split_heads(v_proj_(value));                                          // [N, H, S, d]
+  const Tensor q = projected("query", query, q_proj_);                                   // [N, H, L, d]
+  const Tensor k = projected("key", key, k_proj_);                                       // [N, H, S, d]
+  const Tensor v = projected("value", value, v_proj_);                                   // [N, H, S, d]
   const Tensor heads = scaled_dot_product_attention(q, k, v, in_heads(options)).output;  // [N, H, L, d]
   return out_proj_(heads.permute({0, 2, 1, 3}).reshape({heads.size(0), heads.size(2), embed_dim()}));
 }
@@ -110,13 +104,11 @@ Tensor MultiHeadAttention::forward(const Tensor& query, const Tensor& key, const
 Tensor MultiHeadAttention::attention_weights(const Tensor& query, const Tensor& key,
                                              const AttendOptions& options) const {
   const auto here = scope();
-  check_input("query", query, q_proj_);
-  check_input("key", key, k_proj_);
+  const Tensor q = projected("query", query, q_proj_), k = projected("key", key, k_proj_);
   AttentionOptions with_weights = in_heads(options);
   with_weights.dropout_p = 0.0;
   with_weights.need_weights = true;
-  const Tensor k = split_heads(k_proj_(key));
-  return scaled_dot_product_attention(split_heads(q_proj_(query)), k, k, with_weights).weights;
+  return scaled_dot_product_attention(q, k, k, with_weights).weights;
 }
 
 SelfAttention::SelfAttention(std::int64_t d_model) : Module("SelfAttention"), d_model_(d_model) {

@@ -68,8 +68,7 @@ class MultiHeadAttention : public Module {
   const Linear& out_proj() const { return out_proj_; }
 
  private:
-  void check_input(const char* what, const Tensor& x, const Linear& projection) const;
-  Tensor split_heads(const Tensor& x) const;
+  Tensor projected(const char* what, const Tensor& x, const Linear& projection) const;
   AttentionOptions in_heads(const AttendOptions& options) const;
 
   std::int64_t num_heads_;

@@ -21,13 +21,10 @@ bool is_owned_alone(const Tensor& gradient) {
 
 void scale_gradient(const Tensor& parameter, double factor) {
   const Tensor gradient = parameter.grad();
-  if (is_owned_alone(gradient)) {
-    core::kernels::scale_in_place(gradient.mutable_array(), factor);
-    return;
-  }
-  core::Array scaled = gradient.array().copy();
+  const bool in_place = is_owned_alone(gradient);
+  const core::Array scaled = in_place ? gradient.mutable_array() : gradient.array().copy();
   core::kernels::scale_in_place(scaled, factor);
-  parameter.set_grad(Tensor(std::move(scaled)));
+  if (!in_place) parameter.set_grad(Tensor(scaled));
 }
 
 }  // namespace
