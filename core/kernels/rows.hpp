@@ -22,9 +22,11 @@ inline std::int64_t rows_per_task(std::int64_t width, std::int64_t elements = kE
 /// f(row) for each of `rows` rows of `width` elements, in parallel; a task takes about so many elements.
 template <class F>
 void for_each_row(std::int64_t rows, std::int64_t width, F&& f, std::int64_t elements = kElementsPerTask) {
-  parallel_ranges(rows, rows_per_task(width, elements), [&](std::int64_t begin, std::int64_t end) {
+  // Not inlined: then there is one call of f, which compilers do inline, loop and all.
+  const auto loop = [&](std::int64_t begin, std::int64_t end) __attribute__((noinline)) {
     for (std::int64_t row = begin; row < end; ++row) f(row);
-  });
+  };
+  parallel_ranges(rows, rows_per_task(width, elements), loop);
 }
 
 /// The first element of an array that may be undefined.
@@ -93,9 +95,9 @@ T row_max(const T* row, std::int64_t size) {
 /// The logarithm of sum(exp(x - top)) over a row x.
 template <class T>
 T log_sum_exp_below(T top, const T* row, std::int64_t size) {
-  xsimd::batch<T> total(T(0));
+  xsimd::batch<T> tops(top), total(T(0));
   for_each_batch<T>(size, [&](std::int64_t i, auto count) {
-    total += xsimd::exp(load(row + i, count, -std::numeric_limits<T>::infinity()) - xsimd::batch<T>(top));
+    total += xsimd::exp(load(row + i, count, -std::numeric_limits<T>::infinity()) - tops);
   });
   return std::log(xsimd::hadd(total));
 }
