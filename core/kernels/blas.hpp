@@ -3,8 +3,18 @@
 
 namespace tapegrad::core::kernels {
 
-/// Called before every product; does its work once: BLAS's own threads would fight with ours, so each call stays on the
-/// thread that makes it.
-void prepare_blas();
+/// While it lives, BLAS calls from this thread stay on it: BLAS's own threads would fight with ours, and cut sums in
+/// their own way. A build of OpenBLAS with its own threads is set once for the process; one with OpenMP asks the
+/// calling thread's OpenMP setting, which is put back.
+class SingleThreadedBlas {
+ public:
+  SingleThreadedBlas();
+  ~SingleThreadedBlas();
+  SingleThreadedBlas(const SingleThreadedBlas&) = delete;
+  SingleThreadedBlas& operator=(const SingleThreadedBlas&) = delete;
+
+ private:
+  int openmp_threads_ = 0;
+};
 
 }  // namespace tapegrad::core::kernels

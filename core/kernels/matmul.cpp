@@ -96,7 +96,6 @@ Array expanded_batch(const Array& array, const Shape& batch) {
 
 template <class T>
 void multiply(const Array& out, const Operand& a, const Operand& b, const Shape& batch, double alpha, double beta) {
-  prepare_blas();
   const int rank = out.rank();
   const std::int64_t m = out.size(rank - 2), n = out.size(rank - 1), k = a.array.size(a.array.rank() - 1);
   const Product<T> product{a, b, m, n, k, static_cast<T>(alpha), static_cast<T>(beta)};
@@ -109,6 +108,7 @@ void multiply(const Array& out, const Operand& a, const Operand& b, const Shape&
   const auto together =
       blocks.count > 1 ? 1 : std::max<std::int64_t>(1, static_cast<std::int64_t>(kFlopsPerTask / flops));
   parallel_ranges(matrices * blocks.count, together, [&](std::int64_t begin, std::int64_t end) {
+    const SingleThreadedBlas single;
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t matrix = i / blocks.count;
       product.run(blocks, i % blocks.count, a.array.data<T>() + batch_offset(matrix, batch, sa),
