@@ -20,18 +20,14 @@ class StateGuard {
   explicit StateGuard(const Tensors& tensors) {
     for (const Tensor& tensor : tensors)
       if (tensor.defined()) leaves_.push_back({tensor, tensor.grad(), tensor.body()->requires_grad});
-    set_grad_enabled(true);
   }
   ~StateGuard() {
     for (const auto& [tensor, gradient, requires_grad] : leaves_) {
       tensor.body()->grad = gradient;
       tensor.body()->requires_grad = requires_grad;
     }
-    set_grad_enabled(enabled_);
     set_random_state(random_);
   }
-  StateGuard(const StateGuard&) = delete;
-  StateGuard& operator=(const StateGuard&) = delete;
 
  private:
   struct Leaf {
@@ -39,7 +35,7 @@ class StateGuard {
     bool requires_grad;
   };
   std::vector<Leaf> leaves_;
-  bool enabled_ = grad_enabled();
+  GradModeGuard mode_{true};
   RandomState random_ = random_state();
 };
 

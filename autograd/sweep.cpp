@@ -19,37 +19,29 @@ namespace autograd {
 namespace {
 
 using EntrySet = std::unordered_set<const Entry*>;
+using LeafSet = std::unordered_set<const TensorBody*>;
 
-thread_local const Entry* running = nullptr;
-thread_local const EntrySet* wanted_entries = nullptr;  // in a sweep for certain inputs: the entries on their paths,
-thread_local const std::unordered_set<const TensorBody*>* wanted_leaves = nullptr;  // and those inputs that are leaves
+/// What this thread is sweeping.
+struct SweepState {
+  const Entry* running = nullptr;     // the entry whose closure is being run
+  const EntrySet* entries = nullptr;  // in a sweep for certain inputs: the entries on their paths,
+  const LeafSet* leaves = nullptr;    // and those inputs that are leaves
+};
+thread_local SweepState state;
 
 bool is_wanted(const Edge& edge) {
-  if (edge.entry()) return !wanted_entries || wanted_entries->count(edge.entry());
-  return edge.leaf() && (!wanted_leaves || wanted_leaves->count(edge.leaf()));
+  if (edge.entry()) return !state.entries || state.entries->count(edge.entry());
+  return edge.leaf() && (!state.leaves || state.leaves->count(edge.leaf()));
 }
 
 /// Sets the thread's sweep state, and puts the former one back: a closure may itself call backward.
-template <class T>
-class Restore {
+class StateGuard {
  public:
-  Restore(T& place, T value) : place_(place), before_(place) { place = value; }
-  ~Restore() { place_ = before_; }
-  Restore(const Restore&) = delete;
-  Restore& operator=(const Restore&) = delete;
+  explicit StateGuard(const SweepState& inside) : before_(state) { state = inside; }
+  ~StateGuard() { state = before_; }
 
  private:
-  T& place_;
-  T before_;
-};
-
-class GradMode {
- public:
-  explicit GradMode(bool enabled) : before_(grad_enabled()) { set_grad_enabled(enabled); }
-  ~GradMode() { set_grad_enabled(before_); }
-
- private:
-  bool before_;
+  SweepState before_;
 };
 
 bool lower_number(const core::Shared<Entry>& a, const core::Shared<Entry>& b) { return a->number() < b->number(); }
@@ -104,7 +96,7 @@ class Sweep {
       Tensor gradient = std::exchange(entry->pending, {});
       if (captured)
         if (auto found = captured->find(entry.get()); found != captured->end()) found->second = gradient;
-      if (wanted_entries && !wanted_inside(*entry)) continue;
+      if (state.entries && !wanted_inside(*entry)) continue;
       pass_on(*entry, std::move(gradient));
     }
   }
@@ -126,7 +118,7 @@ class Sweep {
           "graph with backward({.retain_graph = true})");
     Tensors gradients;
     {
-      Restore inside(running, static_cast<const Entry*>(&entry));
+      StateGuard inside({&entry, state.entries, state.leaves});
       gradients = entry.run(gradient);
     }
     gradient = {};
@@ -161,7 +153,7 @@ class Sweep {
   }
 
   bool retain_;
-  GradMode mode_;
+  GradModeGuard mode_;
   std::vector<core::Shared<Entry>> heap_;
   std::vector<std::pair<core::Shared<TensorBody>, Tensor>> leaves_;
   std::unordered_map<const TensorBody*, std::size_t> index_;
@@ -175,15 +167,6 @@ void check_on_tape(const char* operation, const Tensor& output) {
         "under NoGradGuard, or detached)");
 }
 
-void check_gradient(const char* operation, const Tensor& output, const Tensor& gradient) {
-  if (gradient.shape() != output.shape())
-    throw ShapeError(std::string(operation) + ": the given gradient must have the output's shape " +
-                     output.shape().to_string() + "; got " + gradient.shape().to_string());
-  if (gradient.dtype() != output.dtype())
-    throw DtypeError(std::string(operation) + ": the given gradient must have the output's dtype " +
-                     std::string(name_of(output.dtype())) + "; got " + std::string(name_of(gradient.dtype())));
-}
-
 Tensor seed_gradient(const char* operation, const Tensor& output) {
   if (output.numel() != 1)
     throw ShapeError(std::string(operation) +
@@ -193,8 +176,7 @@ Tensor seed_gradient(const char* operation, const Tensor& output) {
 }
 
 /// The entries reachable from `outputs` from which a wanted input can be reached.
-EntrySet on_paths(const Tensors& outputs, const EntrySet& targets,
-                  const std::unordered_set<const TensorBody*>& leaves) {
+EntrySet on_paths(const Tensors& outputs, const EntrySet& targets, const LeafSet& leaves) {
   std::vector<const Entry*> reachable;
   EntrySet seen;
   const auto visit = [&](const Entry* entry) {
@@ -218,16 +200,16 @@ EntrySet on_paths(const Tensors& outputs, const EntrySet& targets,
 
 }  // namespace
 
-const Entry* running_entry() { return running; }
+const Entry* running_entry() { return state.running; }
 
-bool needs_gradient(int i) { return !running || i >= running->inputs() || is_wanted(running->edge(i)); }
+bool needs_gradient(int i) {
+  return !state.running || i >= state.running->inputs() || is_wanted(state.running->edge(i));
+}
 
 namespace {
 
 void backward(const Tensor& output, const Tensor& gradient, const BackwardOptions& options) {
-  Restore all_entries(wanted_entries, static_cast<const EntrySet*>(nullptr));
-  Restore all_leaves(wanted_leaves, static_cast<const std::unordered_set<const TensorBody*>*>(nullptr));
-  Restore outside(running, static_cast<const Entry*>(nullptr));
+  StateGuard outside({});
   Sweep sweep(options.retain_graph, options.create_graph);
   sweep.start(output, gradient);
   sweep.run();
@@ -240,7 +222,7 @@ void backward(const Tensor& output, const Tensor& gradient, const BackwardOption
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& options) {
   std::unordered_map<const Entry*, Tensor> captured;
   EntrySet targets;
-  std::unordered_set<const TensorBody*> leaves;
+  LeafSet leaves;
   for (const Tensor& input : inputs) {
     check_on_tape("grad: input", input);
     if (const Entry* entry = input.body()->entry.get()) {
@@ -261,9 +243,7 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& o
     seeds.push_back(given ? options.grad_outputs[i] : seed_gradient("grad", outputs[i]));
   }
   const EntrySet paths = on_paths(outputs, targets, leaves);
-  Restore entries(wanted_entries, &paths);
-  Restore wanted(wanted_leaves, static_cast<const std::unordered_set<const TensorBody*>*>(&leaves));
-  Restore outside(running, static_cast<const Entry*>(nullptr));
+  StateGuard outside({nullptr, &paths, &leaves});
   Sweep sweep(options.retain_graph, options.create_graph);
   for (std::size_t i = 0; i < outputs.size(); ++i) sweep.start(outputs[i], std::move(seeds[i]));
   sweep.run(&captured);

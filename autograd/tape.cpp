@@ -7,9 +7,6 @@
 
 namespace tapegrad {
 
-NoGradGuard::NoGradGuard() : before_(autograd::grad_enabled()) { autograd::set_grad_enabled(false); }
-NoGradGuard::~NoGradGuard() { autograd::set_grad_enabled(before_); }
-
 namespace autograd {
 namespace {
 
@@ -122,14 +119,10 @@ bool is_recording(std::initializer_list<TensorRef> inputs) {
     if (input.tensor->defined() && input.tensor->requires_grad()) return true;
   return false;
 }
-bool is_recording(const Tensors& inputs) {
-  if (!enabled) return false;
-  for (const Tensor& input : inputs)
-    if (input.defined() && input.requires_grad()) return true;
-  return false;
-}
-
 }  // namespace autograd
+
+GradModeGuard::GradModeGuard(bool enabled) : before_(autograd::enabled) { autograd::enabled = enabled; }
+GradModeGuard::~GradModeGuard() { autograd::enabled = before_; }
 
 const core::Array& Tensor::array() const {
   if (!body_) throw Error("Tensor: expected a tensor with a value; got an undefined tensor");

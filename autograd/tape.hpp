@@ -12,16 +12,20 @@
 
 namespace tapegrad {
 
-/// While it lives, operations on this thread are not recorded.
-class NoGradGuard {
+/// While it lives, operations on this thread are recorded, or are not.
+class GradModeGuard {
  public:
-  NoGradGuard();
-  ~NoGradGuard();
-  NoGradGuard(const NoGradGuard&) = delete;
-  NoGradGuard& operator=(const NoGradGuard&) = delete;
+  explicit GradModeGuard(bool enabled);
+  ~GradModeGuard();
+  GradModeGuard(const GradModeGuard&) = delete;
+  GradModeGuard& operator=(const GradModeGuard&) = delete;
 
  private:
   bool before_;
+};
+/// While it lives, operations on this thread are not recorded.
+struct NoGradGuard : GradModeGuard {
+  NoGradGuard() : GradModeGuard(false) {}
 };
 
 namespace autograd {
@@ -182,7 +186,6 @@ class EntryOf final : public Entry {
 
 /// True if an operation on these inputs would be recorded here and now: fused closures then use the composed formula.
 bool is_recording(std::initializer_list<TensorRef> inputs);
-bool is_recording(const Tensors& inputs);
 /// Inside a closure: whether anybody wants the gradient of the operation's input `i` in this sweep. A closure may leave
 /// the gradients that nobody wants undefined; it never has to.
 bool needs_gradient(int i);

@@ -1,3 +1,4 @@
+#include <tapegrad/autograd/sweep.hpp>
 #include <tapegrad/autograd/tape.hpp>
 #include <tapegrad/autograd/tensor.hpp>
 #include <tapegrad/core/dispatch.hpp>
@@ -21,6 +22,15 @@ const TensorBody& defined_body(const Tensor& tensor) {
 void destroy(TensorBody* body) noexcept {
   body->~TensorBody();
   core::pool_free(body, sizeof(TensorBody));
+}
+
+void check_gradient(const char* operation, const Tensor& tensor, const Tensor& gradient) {
+  if (gradient.shape() != tensor.shape())
+    throw ShapeError(std::string(operation) + ": a gradient must have its tensor's shape " +
+                     tensor.shape().to_string() + "; got " + gradient.shape().to_string());
+  if (gradient.dtype() != tensor.dtype())
+    throw DtypeError(std::string(operation) + ": a gradient must have its tensor's dtype " +
+                     std::string(name_of(tensor.dtype())) + "; got " + std::string(name_of(gradient.dtype())));
 }
 
 Tensor unattached(Tensor value) {
@@ -72,13 +82,8 @@ Tensor& Tensor::requires_grad_(bool requires_grad) {
 Tensor Tensor::grad() const { return defined_body(*this).grad; }
 
 void Tensor::set_grad(const Tensor& grad) const {
-  const autograd::TensorBody& body = defined_body(*this);
-  if (grad.defined() && grad.shape() != body.array.shape())
-    throw ShapeError("set_grad: a gradient has its tensor's shape " + body.array.shape().to_string() + "; got " +
-                     grad.shape().to_string());
-  if (grad.defined() && grad.dtype() != body.array.dtype())
-    throw DtypeError("set_grad: a gradient has its tensor's dtype " + std::string(name_of(body.array.dtype())) +
-                     "; got " + std::string(name_of(grad.dtype())));
+  defined_body(*this);
+  if (grad.defined()) autograd::check_gradient("set_grad", *this, grad);
   body_->grad = grad;
 }
 

@@ -77,7 +77,8 @@ struct SharedPool {
   void* cut(std::size_t bytes) {
     if (slab_left < bytes) {
       slab = static_cast<std::byte*>(ask_system(kSlab));
-      slab_left = kSlab;
+      slab_left = slab ? kSlab : 0;
+      if (!slab) return nullptr;
     }
     void* block = slab;
     slab += bytes;

@@ -1,4 +1,3 @@
-#include <mutex>
 #include <string>
 
 #include <tapegrad/core/blas.hpp>
@@ -16,26 +15,16 @@ void omp_set_num_threads(int) __attribute__((weak));
 
 namespace tapegrad {
 namespace core::kernels {
-namespace {
-
-bool uses_openmp() {
-  static const bool openmp =
-      openblas_get_parallel && openblas_get_parallel() == 2 && omp_get_max_threads && omp_set_num_threads;
-  return openmp;
-}
-
-}  // namespace
-
 SingleThreadedBlas::SingleThreadedBlas() {
-  if (uses_openmp()) {
-    openmp_threads_ = omp_get_max_threads();
-    omp_set_num_threads(1);
-    return;
-  }
-  static std::once_flag once;
-  std::call_once(once, [] {
+  static const bool openmp = [] {
+    if (openblas_get_parallel && openblas_get_parallel() == 2 && omp_get_max_threads && omp_set_num_threads)
+      return true;
     if (openblas_set_num_threads) openblas_set_num_threads(1);
-  });
+    return false;
+  }();
+  if (!openmp) return;
+  openmp_threads_ = omp_get_max_threads();
+  omp_set_num_threads(1);
 }
 
 SingleThreadedBlas::~SingleThreadedBlas() {

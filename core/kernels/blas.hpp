@@ -10,8 +10,6 @@ class SingleThreadedBlas {
  public:
   SingleThreadedBlas();
   ~SingleThreadedBlas();
-  SingleThreadedBlas(const SingleThreadedBlas&) = delete;
-  SingleThreadedBlas& operator=(const SingleThreadedBlas&) = delete;
 
  private:
   int openmp_threads_ = 0;
