@@ -32,7 +32,7 @@ void pause() {
 
 /// How often a waiting thread looks before it sleeps: some tens of microseconds, longer than the gap between two
 /// kernels.
-constexpr int kLooks = 4000;
+constexpr int kLooks = 20000;
 
 thread_local bool inside_task = false;
 

@@ -2,6 +2,7 @@
 // through xtensor-blas's cxxblas interface. Blocks depend on shapes alone, so every number of threads gives the same
 // bits.
 #include <algorithm>
+#include <bit>
 
 #include <tapegrad/core/dispatch.hpp>
 #include <tapegrad/core/kernels/blas.hpp>
@@ -34,22 +35,32 @@ Operand operand(const Array& array) {
   return {array.copy(), false, std::max<std::int64_t>(1, columns)};
 }
 
+double flops_of(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+}
+/// A power of two, so that the pieces are even for two and four threads; each has work enough to be worth handing over.
+std::int64_t pieces(double flops, std::int64_t most) {
+  constexpr double kFlopsPerPiece = 6e6;
+  const auto wanted = std::clamp<std::int64_t>(static_cast<std::int64_t>(flops / kFlopsPerPiece), 1, 16);
+  return static_cast<std::int64_t>(
+      std::bit_floor(static_cast<std::uint64_t>(std::clamp<std::int64_t>(most, 1, wanted))));
+}
+
 /// How one product is cut: by rows, or by columns if there are more of them.
 struct Blocks {
   bool by_rows;
   std::int64_t count;
   std::int64_t size;
 };
+/// BLAS packs the other operand anew for each block: more than four blocks only if they stay long.
 Blocks cut(std::int64_t m, std::int64_t n, std::int64_t k) {
-  constexpr double kFlopsPerBlock = 16e6;
-  constexpr std::int64_t kSmallest = 160, kMultiple = 32;
-  const bool by_rows = m >= n;
-  const std::int64_t length = by_rows ? m : n;
-  const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  const auto most = static_cast<std::int64_t>(std::min(16.0, flops / kFlopsPerBlock));
-  const std::int64_t wanted = std::clamp<std::int64_t>(std::min(most, length / kSmallest), 1, 16);
-  const std::int64_t size = ((length + wanted - 1) / wanted + kMultiple - 1) / kMultiple * kMultiple;
-  return {by_rows, wanted == 1 ? 1 : (length + size - 1) / size, wanted == 1 ? length : size};
+  constexpr std::int64_t kShort = 64, kLong = 192, kMultiple = 32;
+  const std::int64_t length = std::max(m, n);
+  const std::int64_t count =
+      pieces(flops_of(m, n, k), std::max(length / kLong, std::min<std::int64_t>(4, length / kShort)));
+  if (count == 1) return {m >= n, 1, length};
+  const std::int64_t size = ((length + count - 1) / count + kMultiple - 1) / kMultiple * kMultiple;
+  return {m >= n, (length + size - 1) / size, size};
 }
 
 template <class T>
@@ -102,11 +113,10 @@ void multiply(const Array& out, const Operand& a, const Operand& b, const Shape&
   const Strides sa = a.array.strides(), sb = b.array.strides(), sc = out.strides();
   const std::int64_t ldc = m == 1 ? std::max<std::int64_t>(1, n) : sc[rank - 2];
   const Blocks blocks = cut(m, n, k);
-  const double flops = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  constexpr double kFlopsPerTask = 4e6;
   const std::int64_t matrices = batch.numel();
-  const auto together =
-      blocks.count > 1 ? 1 : std::max<std::int64_t>(1, static_cast<std::int64_t>(kFlopsPerTask / flops));
+  const std::int64_t tasks =
+      blocks.count > 1 ? matrices : pieces(flops_of(m, n, k) * static_cast<double>(matrices), matrices);
+  const std::int64_t together = (matrices + tasks - 1) / tasks;
   parallel_ranges(matrices * blocks.count, together, [&](std::int64_t begin, std::int64_t end) {
     const SingleThreadedBlas single;
     for (std::int64_t i = begin; i < end; ++i) {
