@@ -84,7 +84,8 @@ Tensor cat(const Tensors& tensors, std::int64_t axis) {
   for (const Tensor& x : tensors) {
     parts.push_back(to(x, dtype));
     places.push_back({at, size, x.shape()[at], 1});
-    size += x.shape()[at];
+    if (__builtin_add_overflow(size, x.shape()[at], &size))
+      throw ShapeError("cat: the sizes must add up within 64 bits");
   }
   Shape shape = tensors[0].shape();
   shape[at] = size;

@@ -11,16 +11,14 @@ namespace {
 /// `shape` with its -1, if any, worked out from the number of elements.
 Shape complete_shape(const Shape& from, Shape shape) {
   const std::string got = "; got " + from.to_string() + " to " + shape.to_string();
-  std::int64_t known = 1;
   std::int64_t* unknown = nullptr;
   for (std::int64_t& size : shape) {
     if (size < -1 || (size == -1 && unknown))
       throw ShapeError("reshape: sizes must not be negative, but for a single -1" + got);
-    if (size == -1)
-      unknown = &size;
-    else
-      known *= size;
+    if (size == -1) unknown = &size;
   }
+  if (unknown) *unknown = 1;
+  const std::int64_t known = shape.numel();
   if (unknown && known == 0)
     throw ShapeError("reshape: -1 can't be worked out beside a size of 0" + got + "; write the size itself");
   if (unknown) *unknown = from.numel() / known;

@@ -1,9 +1,13 @@
+#include <algorithm>
+
 #include <tapegrad/core/array.hpp>
 
 namespace tapegrad::core {
 
+// An int64 times an element's size of at most 8 may be past 64 bits: saturated, it is still more than any storage.
 Array::Array(const Shape& shape, Dtype dtype)
-    : storage_(Shared<Storage>::adopt(Storage::create(static_cast<std::size_t>(shape.numel() * size_of(dtype))))),
+    : storage_(Shared<Storage>::adopt(
+          Storage::create(static_cast<std::size_t>(std::min(shape.numel(), std::int64_t{1} << 59) * size_of(dtype))))),
       shape_(shape),
       strides_(contiguous_strides(shape)),
       dtype_(dtype) {}
@@ -45,6 +49,7 @@ Array Array::sliced(int axis, std::int64_t start, std::int64_t count, std::int64
 
 Array Array::expanded(const Shape& shape) const {
   if (shape == shape_) return *this;
+  shape.numel();  // throws where views of more elements than can be counted would begin
   Strides strides = Strides::filled(shape.rank(), 0);
   const int added = shape.rank() - rank();
   for (int i = 0; i < rank(); ++i)

@@ -34,6 +34,11 @@ void Shape::erase(int position) {
   --rank_;
 }
 
+std::int64_t Shape::zero_or_throw() const {
+  if (std::find(begin(), end(), 0) != end()) return 0;
+  throw ShapeError("Shape: the number of elements must fit into 64 bits; got shape " + to_string());
+}
+
 std::string Shape::to_string() const {
   std::string text = "[";
   for (int i = 0; i < rank_; ++i) text += (i ? ", " : "") + std::to_string(sizes_[i]);
@@ -94,7 +99,8 @@ Strides contiguous_strides(const Shape& shape) {
   std::int64_t step = 1;
   for (int i = shape.rank() - 1; i >= 0; --i) {
     strides[i] = step;
-    step *= std::max<std::int64_t>(shape[i], 1);
+    // Past 64 bits only in an array without elements, where no stride is followed.
+    if (__builtin_mul_overflow(step, std::max<std::int64_t>(shape[i], 1), &step)) step = 1;
   }
   return strides;
 }

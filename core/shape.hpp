@@ -28,10 +28,11 @@ class Shape {
   const std::int64_t* end() const { return sizes_ + rank_; }
   std::int64_t* begin() { return sizes_; }
   std::int64_t* end() { return sizes_ + rank_; }
-  /// Product of all entries; 1 for rank 0.
+  /// Product of all entries; 1 for rank 0. ShapeError if it is above what an int64 holds.
   std::int64_t numel() const {
     std::int64_t product = 1;
-    for (std::int64_t size : *this) product *= size;
+    for (std::int64_t size : *this)
+      if (__builtin_mul_overflow(product, size, &product)) return zero_or_throw();
     return product;
   }
 
@@ -51,6 +52,8 @@ class Shape {
   std::string to_string() const;
 
  private:
+  std::int64_t zero_or_throw() const;
+
   std::int64_t sizes_[kMaxRank];
   int rank_ = 0;
 };

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <string>
@@ -9,6 +10,7 @@
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/gradcheck.hpp>
+#include <tapegrad/autograd/matrix.hpp>
 #include <tapegrad/autograd/reductions.hpp>
 #include <tapegrad/autograd/shaping.hpp>
 #include <tapegrad/core/threads.hpp>
@@ -180,11 +182,32 @@ TEST(ShapingTest, Errors) {
   expect_error<ShapeError>([&] { gather(x, 1, tensor({{0}})); }, "gather");
 }
 
+TEST(ShapingTest, ElementsThatCanNotBeCountedAreRefused) {
+  constexpr std::int64_t k31 = std::int64_t{1} << 31, k32 = k31 * 2, k62 = k31 * k31;
+  const Tensor one = ones({1}), many = one.expand({k62});
+  expect_error<ShapeError>([&] { one.expand({k32, k32}); }, "Shape: the number of elements");
+  expect_error<Error>([&] { one.expand({k31, k31}).clone(); }, "memory");
+  expect_error<ShapeError>([&] { cat({many, many}); }, "cat");
+  expect_error<ShapeError>([&] { stack({many, many, many, many}); }, "Shape: the number of elements");
+  expect_error<ShapeError>([&] { index_select(ones({1, 1}).expand({1, k62}), 0, zeros({4}, int64)); }, "Shape");
+  expect_error<ShapeError>([&] { ones({4}).reshape({k62 + 1, 4}); }, "Shape: the number of elements");
+  expect_error<ShapeError>([&] { ones({4}).reshape({-1, k62, 4}); }, "Shape: the number of elements");
+  const Tensor column = ones({1, 1}).expand({k32, 1}), row = ones({1, 1}).expand({1, k32});
+  expect_error<Error>([&] { matmul(column, row); }, "");
+  expect_error<ShapeError>([&] { column + row; }, "Shape: the number of elements");
+  EXPECT_EQ(zeros({0, k32, k32}).numel(), 0);
+  EXPECT_EQ(zeros({k32, k32, 0}).clone().numel(), 0);
+}
+
 TEST(CreationTest, Values) {
   EXPECT_EQ(integers(arange(2, 9, 3)), (Integers{2, 5, 8}));
   EXPECT_EQ(integers(arange(3, 0, -1)), (Integers{3, 2, 1}));
   EXPECT_EQ(arange(0.0, 1.0, 0.25).to_vector<float>(), (Floats{0, 0.25f, 0.5f, 0.75f}));
   EXPECT_EQ(arange(5, 2).numel(), 0);
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max(), least = -most - 1;
+  EXPECT_EQ(integers(arange(most - 3, most)), (Integers{most - 3, most - 2, most - 1}));
+  EXPECT_EQ(integers(arange(least, most, most)), (Integers{least, -1, most - 1}));
+  EXPECT_EQ(integers(arange(most, least, least)), (Integers{most, -1}));
   EXPECT_EQ(eye(2).to_vector<float>(), (Floats{1, 0, 0, 1}));
   EXPECT_EQ(eye(0).shape(), (Shape{0, 0}));
   const std::vector<double> spaced = linspace(0.1, 0.7, 7, float64).to_vector<double>();
@@ -201,8 +224,16 @@ TEST(CreationTest, Values) {
 
 TEST(CreationTest, Errors) {
   expect_error<ShapeError>([] { zeros({2, -1}); }, "zeros: sizes must not be negative; got shape [2, -1]");
-  expect_error<ShapeError>([] { randn({std::int64_t{1} << 40, std::int64_t{1} << 40}); }, "randn");
+  expect_error<ShapeError>(
+      [] {
+        randn({std::int64_t{1} << 40, std::int64_t{1} << 40});
+      },
+      "Shape: the number of elements");
   expect_error<ValueError>([] { arange(0, 3, 0); }, "arange");
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  expect_error<ValueError>([] { arange(0.0, infinite); }, "arange: all must be finite");
+  expect_error<ValueError>([] { arange(0.0, 3.0, infinite); }, "arange: all must be finite");
+  expect_error<ValueError>([] { arange(0.0, 3.0, std::nan("")); }, "arange: all must be finite");
   expect_error<ValueError>([] { randint(3, 3, {1}); }, "randint");
   expect_error<DtypeError>([] { rand({2}, int64); }, "rand");
   expect_error<ShapeError>([] { from_vector(std::vector<float>{1, 2}, {3}); }, "from_vector");

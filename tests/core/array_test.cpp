@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <tapegrad/core/array.hpp>
+#include <tapegrad/core/error.hpp>
 #include <tapegrad/core/threads.hpp>
 
 namespace tapegrad::core {
@@ -84,6 +85,17 @@ void expect_copies(const Shape& shape, const Shape& axes) {
   const Array target = Array(shape, dtype_of<T>).permuted(axes);
   copy_into(target, view.copy());
   EXPECT_EQ(elements<T>(target), elements<T>(view)) << shape.to_string() << axes.to_string();
+}
+
+TEST(ShapeTest, ElementsAreCountedWithoutOverflow) {
+  constexpr std::int64_t k32 = std::int64_t{1} << 32;
+  EXPECT_EQ((Shape{k32, k32 / 4}).numel(), k32 * (k32 / 4));
+  EXPECT_EQ((Shape{0, k32, k32}).numel(), 0);
+  EXPECT_EQ((Shape{k32, k32, 0}).numel(), 0);
+  EXPECT_THROW((Shape{k32, k32}).numel(), ShapeError);
+  EXPECT_THROW(Array({k32 / 4, k32}, float64), Error);
+  EXPECT_THROW(counting<float>({1}).expanded({k32, k32}), ShapeError);
+  EXPECT_EQ(Array({k32, k32, 0}, float32).numel(), 0);
 }
 
 TEST(CopyTest, EveryOrderOfAxes) {
