@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <optional>
+#include <tapegrad/core/error.hpp>
 #include <tapegrad/core/threads.hpp>
 
 #include "bad_input.hpp"
@@ -51,6 +52,15 @@ void add_generate_options(CLI::App& app, GenerateOptions& options) {
   app.add_option("--seed", options.seed, "the same seed writes the same text");
 }
 
+/// What --threads says, else what the environment says.
+void choose_threads(std::optional<int> threads) {
+  try {
+    threads ? tapegrad::set_num_threads(*threads) : static_cast<void>(tapegrad::num_threads());
+  } catch (const tapegrad::ValueError& error) {
+    throw BadInput(error.what());
+  }
+}
+
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
@@ -74,11 +84,15 @@ std::function<void()> parse_command_line(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     throw BadInput(first_line(error.what()) + "; see toy_lm train --help and toy_lm generate --help");
   }
-  if (generate_command->parsed()) return [generate_options] { generate_text(generate_options); };
+  if (generate_command->parsed())
+    return [generate_options] {
+      choose_threads({});
+      generate_text(generate_options);
+    };
   if (threads && (*threads < 1 || *threads > 1024))
     throw BadInput(fmt::format("--threads: must be from 1 to 1024; got {}", *threads));
   return [train_options, threads] {
-    if (threads) tapegrad::set_num_threads(*threads);
+    choose_threads(threads);
     train(train_options);
   };
 }

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <exception>
+#include <stdexcept>
 
 #include "bad_input.hpp"
 #include "command_line.hpp"
@@ -10,6 +11,7 @@
 int main(int argc, char** argv) {
   try {
     if (const auto command = toy_lm::parse_command_line(argc, argv)) command();
+    if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw std::runtime_error("the output could not be written");
     return 0;
   } catch (const toy_lm::BadInput& error) {
     fmt::print(stderr, "toy_lm: {}\n", error.what());

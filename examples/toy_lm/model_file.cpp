@@ -39,8 +39,10 @@ GptConfig read_config(const tg::AnnotatedStateDict& file, std::int64_t vocabular
 SavedModel build(const tg::AnnotatedStateDict& file) {
   const auto characters = file.metadata.find("vocabulary");
   if (characters == file.metadata.end()) throw BadInput("its metadata has no vocabulary");
-  SavedModel saved{Gpt(read_config(file, Vocabulary(decode_utf8(characters->second, "vocabulary")).size())),
-                   Vocabulary(decode_utf8(characters->second, "vocabulary"))};
+  const std::u32string text = decode_utf8(characters->second, "vocabulary");
+  const Vocabulary vocabulary(text);
+  if (vocabulary.characters() != text) throw BadInput("its vocabulary must name each character once, in order");
+  SavedModel saved{Gpt(read_config(file, vocabulary.size())), vocabulary};
   saved.model.load_state_dict(file.entries);
   saved.model.eval();
   return saved;

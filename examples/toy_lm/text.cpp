@@ -116,11 +116,11 @@ std::string Vocabulary::decode(std::int64_t token) const {
 Split split_tokens(std::vector<std::int64_t> tokens, std::int64_t context) {
   const auto cut = static_cast<std::int64_t>(0.9 * static_cast<double>(tokens.size()));
   const std::int64_t rest = static_cast<std::int64_t>(tokens.size()) - cut;
-  if (std::min(cut, rest) < context + 1)
+  if (std::min(cut, rest) <= context)
     throw BadInput(
-        fmt::format("text: must have at least {} characters for a context of {} (a tenth is for validation); "
+        fmt::format("text: must have at least {:.0f} characters for a context of {} (a tenth is for validation); "
                     "got {}; give more text or a smaller --context",
-                    10 * (context + 1), context, tokens.size()));
+                    10 * (static_cast<double>(context) + 1), context, tokens.size()));
   Split split;
   split.validation.assign(tokens.begin() + cut, tokens.end());
   tokens.resize(static_cast<std::size_t>(cut));

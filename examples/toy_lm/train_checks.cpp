@@ -1,6 +1,7 @@
 #include "train_checks.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -17,6 +18,24 @@ void at_least(const char* option, std::int64_t value, std::int64_t smallest) {
 
 void in_range(const char* option, double value, bool fits, const char* range) {
   if (!fits || !std::isfinite(value)) throw BadInput(fmt::format("{}: must be {}; got {}", option, range, value));
+}
+
+/// Refuses what this machine can't hold, by what is needed at the least: each parameter with its gradient and two
+/// moments, and for each token and block a dozen vectors that the backward sweep reads.
+void check_memory(const TrainOptions& options) {
+  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+  const double width = real(options.model.width), layers = real(options.model.layers);
+  const double parameters = width * (12 * width * layers + real(options.model.context));
+  const double kept = 12 * width * layers * real(options.batch) * real(options.model.context);
+  const double needed = sizeof(float) * (4 * parameters + kept);
+  const double there = real(::sysconf(_SC_PHYS_PAGES)) * real(::sysconf(_SC_PAGESIZE));
+  constexpr double kGibibyte = 1024.0 * 1024.0 * 1024.0;
+  if (needed > there)
+    throw BadInput(
+        fmt::format("--batch, --context, --layers, --width: the run must fit into memory; {}, {}, {} and {} take "
+                    "at least {:.3g} GiB, and this machine has {:.3g}; take smaller ones",
+                    options.batch, options.model.context, options.model.layers, options.model.width, needed / kGibibyte,
+                    there / kGibibyte));
 }
 
 bool all_finite(const tg::Tensor& x) { return tg::all(tg::isfinite(x)).item() != 0; }
@@ -42,6 +61,7 @@ void check(const TrainOptions& options) {
   in_range("--weight-decay", options.weight_decay, options.weight_decay >= 0, "at least 0");
   in_range("--beta2", options.beta2, options.beta2 >= 0 && options.beta2 < 1, "in [0, 1)");
   in_range("--clip", options.clip, options.clip > 0, "above 0");
+  check_memory(options);
 }
 
 void check_folder(const std::string& path) {
@@ -58,6 +78,9 @@ void check_folder(const std::string& path) {
     std::filesystem::remove(probe, ignored);
   }
   if (error) throw BadInput(fmt::format("--out '{}': must be a folder that can be written; {}", path, error.message()));
+  const auto metrics = folder / "metrics.csv";
+  if (std::filesystem::is_regular_file(metrics) && !std::ofstream(metrics, std::ios::app))
+    throw BadInput(fmt::format("--out '{}': metrics.csv is there and can't be written", path));
   for (const char* name : {"model.safetensors", "metrics.csv"})
     if (std::filesystem::is_directory(folder / name))
       throw BadInput(fmt::format("--out '{}': a folder named {} is in the way", path, name));
@@ -80,6 +103,19 @@ std::string describe_not_finite(const Gpt& model, std::int64_t step, const std::
   const std::string kept =
       saved_step > 0 ? fmt::format("the model of step {} stays", saved_step) : "no model was saved";
   return fmt::format("step {}: the {} is {}; {}; {}; try a smaller --lr", step, what, value, fault, kept);
+}
+
+void clip_gradients(const Gpt& model, double max_norm, std::int64_t step, std::int64_t saved_step) {
+  const tg::Tensors parameters = model.parameters();
+  try {
+    tg::optim::clip_grad_norm(parameters, max_norm, {.error_if_nonfinite = true});
+  } catch (const tg::ValueError&) {
+    double squares = 0;
+    for (const tg::Tensor& parameter : parameters)
+      if (const tg::Tensor gradient = parameter.grad(); gradient.defined())
+        squares += tg::sum(tg::square(gradient.detach().to(tg::float64))).item();
+    throw std::runtime_error(describe_not_finite(model, step, "gradient norm", std::sqrt(squares), saved_step));
+  }
 }
 
 }  // namespace toy_lm

@@ -14,5 +14,8 @@ void check_folder(const std::string& path);
 /// the last good model is.
 std::string describe_not_finite(const Gpt& model, std::int64_t step, const std::string& what, double value,
                                 std::int64_t saved_step);
+/// Clips the norm of all gradients together. std::runtime_error with that description, and all gradients as they were,
+/// if the norm is not finite.
+void clip_gradients(const Gpt& model, double max_norm, std::int64_t step, std::int64_t saved_step);
 
 }  // namespace toy_lm

@@ -45,11 +45,7 @@ class Trainer {
         optimizer_(decay_groups(model_, options.weight_decay), {.lr = options.lr, .betas = {0.9, options.beta2}}),
         schedule_(optimizer_, {.total_steps = options.steps,
                                .warmup_steps = std::min(options.warmup, options.steps),
-                               .min_lr = options.min_lr}),
-        metrics_(options.out + "/metrics.csv") {
-    metrics_ << "step,train_loss,val_loss,lr,tokens_per_s\n";
-    check_metrics();
-  }
+                               .min_lr = options.min_lr}) {}
 
   void run() {
     announce();
@@ -89,10 +85,8 @@ class Trainer {
     optimizer_.zero_grad();
     loss.backward();
     const double value = loss.item();
-    const double norm = tg::optim::clip_grad_norm(parameters_, options_.clip);
-    if (!std::isfinite(value) || !std::isfinite(norm))
-      throw std::runtime_error(
-          describe_not_finite(model_, step, std::isfinite(value) ? "gradient norm" : "loss", value, saved_step_));
+    if (!std::isfinite(value)) throw std::runtime_error(describe_not_finite(model_, step, "loss", value, saved_step_));
+    clip_gradients(model_, options_.clip, step, saved_step_);
     optimizer_.step();
     schedule_.step();
     return value;
@@ -108,9 +102,15 @@ class Trainer {
     const double train_loss = losses_ / static_cast<double>(losses_counted_);
     losses_ = 0;
     losses_counted_ = 0;
+    // Not before: the metrics of an earlier run in this folder stay as long as its model does.
+    if (!metrics_.is_open()) {
+      metrics_.open(options_.out + "/metrics.csv");
+      metrics_ << "step,train_loss,val_loss,lr,tokens_per_s\n";
+    }
     metrics_ << fmt::format("{},{:.6f},{:.6f},{:.6e},{:.0f}\n", step, train_loss, validation_loss_, lr,
                             tokens_per_second());
-    check_metrics();
+    metrics_.flush();
+    if (!metrics_) throw tg::FileError("metrics: '" + options_.out + "/metrics.csv' could not be written");
     progress_.print(fmt::format("eval step {}: train_loss {:.4f}  val_loss {:.4f}{}", step, train_loss,
                                 validation_loss_,
                                 corpus_.floor ? fmt::format("  (floor {:.4f})", *corpus_.floor) : ""));
@@ -132,15 +132,9 @@ class Trainer {
     return static_cast<double>(options_.batch * options_.model.context) / median(seconds_, steps);
   }
 
-  void check_metrics() {
-    metrics_.flush();
-    if (!metrics_) throw tg::FileError("metrics: '" + options_.out + "/metrics.csv' could not be written");
-  }
-
   const TrainOptions& options_;
   Corpus corpus_;
   Gpt model_;
-  tg::Tensors parameters_ = model_.parameters();
   tg::optim::AdamW optimizer_;
   tg::optim::CosineSchedule schedule_;
   std::ofstream metrics_;

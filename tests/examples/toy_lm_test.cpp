@@ -160,7 +160,7 @@ class ToyLm : public ::testing::Test {
   }
   Outcome run(const std::string& arguments) const {
     const std::string command =
-        "cd '" + folder_.string() + "' && '" TAPEGRAD_TOY_LM "' " + arguments + " > stdout 2> stderr < /dev/null";
+        "cd '" + folder_.string() + "' && '" TAPEGRAD_TOY_LM "' > stdout 2> stderr < /dev/null " + arguments;
     const int status = std::system(command.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read(path("stdout")), read(path("stderr"))};
   }
@@ -208,7 +208,23 @@ TEST_F(ToyLm, BadOptionsEndWithOneLine) {
   expect_bad_input("train --clip 0", "--clip");
   expect_bad_input("train --seed -1", "--seed");
   expect_bad_input("train --threads 0", "--threads");
+  for (const char* option : {"--context", "--batch", "--layers"})
+    for (const char* size : {"9223372036854775807", "100000000000"})
+      expect_bad_input(std::string("train ") + option + " " + size, option);
+  expect_bad_input("train --width 4000000000000000000", "--width");
   EXPECT_FALSE(std::filesystem::exists(path("toy_lm-out")));
+}
+
+TEST_F(ToyLm, ThreadsInTheEnvironmentMustBeANumber) {
+  ASSERT_EQ(::setenv("TAPEGRAD_NUM_THREADS", "abc", 1), 0);
+  expect_bad_input("train", "TAPEGRAD_NUM_THREADS");
+  expect_bad_input("generate", "TAPEGRAD_NUM_THREADS");
+  ::unsetenv("TAPEGRAD_NUM_THREADS");
+}
+
+TEST_F(ToyLm, OutputThatCanNotBeWrittenIsAFailure) {
+  const Outcome outcome = run(small_ + "--steps 2 > /dev/full");
+  EXPECT_EQ(outcome.code, 1);
 }
 
 TEST_F(ToyLm, BadTextsAndFoldersEndWithOneLine) {
@@ -272,11 +288,41 @@ TEST_F(ToyLm, TrainingLearnsAndGeneratingReadsTheModel) {
 TEST_F(ToyLm, ALossThatIsNotFiniteStopsTheRunAndKeepsTheLastGoodModel) {
   ASSERT_EQ(run(small_ + "--steps 2 --out model").code, 0);
   const std::string good = read(path("model/model.safetensors"));
+  const std::string metrics = read(path("model/metrics.csv"));
   const Outcome outcome = run(small_ + "--steps 50 --out model --lr 1e38 --warmup 0");
   EXPECT_EQ(outcome.code, 1);
   expect_contains(outcome.errors, "step 2");
   expect_contains(outcome.errors, "token.weight");
   EXPECT_EQ(read(path("model/model.safetensors")), good);
+  EXPECT_EQ(read(path("model/metrics.csv")), metrics);
+}
+
+TEST(TrainChecks, AGradientNormThatIsNotFiniteNamesTheParameterAndKeepsTheGradients) {
+  const Gpt model({.vocabulary = 5, .context = 8, .layers = 1, .heads = 2, .width = 8});
+  const auto parameters = model.named_parameters();
+  for (const auto& parameter : parameters) parameter.tensor.set_grad(tg::ones_like(parameter.tensor));
+  parameters[1].tensor.set_grad(tg::full_like(parameters[1].tensor, INFINITY));
+  try {
+    clip_gradients(model, 1, 7, 0);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const std::runtime_error& error) {
+    expect_contains(error.what(), "step 7: the gradient norm is inf");
+    expect_contains(error.what(), "fault is " + parameters[1].name + " (its gradient");
+  }
+  EXPECT_TRUE(tg::equal(parameters[0].tensor.grad(), tg::ones_like(parameters[0].tensor)));
+}
+
+TEST(ModelFile, AVocabularyThatRepeatsACharacterIsRefused) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("toy_lm-repeats-" + std::to_string(::getpid()))).string();
+  const Gpt model({.vocabulary = 3, .context = 8, .layers = 1, .heads = 2, .width = 8});
+  for (const char* characters : {"abca", "aabc", "cba"}) {
+    tg::save_safetensors(
+        path, model.state_dict(),
+        {{"vocabulary", characters}, {"context", "8"}, {"layers", "1"}, {"heads", "2"}, {"width", "8"}});
+    expect_contains(message_of([&] { load_model(path); }), "each character once");
+  }
+  std::filesystem::remove(path);
 }
 
 TEST(ModelFile, RoundTripKeepsModelAndVocabulary) {
