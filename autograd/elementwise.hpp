@@ -20,7 +20,7 @@ Tensor operator/(const Tensor& a, const Scalar& b);
 Tensor operator/(const Scalar& a, const Tensor& b);
 Tensor operator-(const Tensor& a);
 
-/// a^b. d/da = g b a^(b-1), 0 where b = 0; d/db = g a^b log a, 0 where a = 0 and b >= 0.
+/// a^b. d/da = g b a^(b-1), 0 where b = 0, and where a = g = 0 and b < 1; d/db = g a^b log a, 0 where a = 0 and b >= 0.
 Tensor pow(const Tensor& a, const Tensor& b);
 Tensor pow(const Tensor& a, const Scalar& b);
 Tensor pow(const Scalar& a, const Tensor& b);

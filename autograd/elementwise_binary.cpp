@@ -19,9 +19,11 @@ Tensor as_floating(const Tensor& x) { return is_floating(x.dtype()) ? x : to(x, 
 
 /// The larger (smaller) of two: the gradient goes to the one that comes before the other, half of it where both are
 /// equal.
-template <class Before>
-Tensor record_choice(const char* name, Array value, const Tensor& a, const Tensor& b, Before before) {
-  return record(name, std::move(value), {a, b}, [a, b, before](const Tensor& g) {
+Tensor choice(const char* name, Array (*kernel)(const Array&, const Array&), const Tensor& a, const Tensor& b,
+              Tensor (*before)(const Tensor&, const Tensor&)) {
+  if (a.dtype() != b.dtype())
+    return with_common_dtype(a, b, [&](auto& p, auto& q) { return choice(name, kernel, p, q, before); });
+  return record(name, kernel(a.array(), b.array()), {a, b}, [a, b, before](const Tensor& g) {
     const auto share = [&](const Tensor& own, const Tensor& other) {
       return where(eq(own, other), g * 0.5, where(before(own, other), g, 0));
     };
@@ -95,7 +97,8 @@ Tensor pow(const Tensor& a, const Tensor& b) {
   return record("pow", kernels::pow(a.array(), b.array()), {a, b}, [a, b](const Tensor& g, const Tensor& y) {
     Tensor to_a, to_b;
     // Where the rule would be 0 times infinity, a harmless number takes the place of exponent or base.
-    if (needs_gradient(0)) to_a = g * b * pow(a, where(logical_and(eq(a, 0), eq(b, 0)), 1, b) - 1);
+    const Tensor unwanted = logical_or(eq(b, 0), logical_and(eq(g, 0), lt(b, 1)));
+    if (needs_gradient(0)) to_a = g * b * pow(a, where(logical_and(eq(a, 0), unwanted), 1, b) - 1);
     if (needs_gradient(1)) to_b = g * y * log(where(logical_and(eq(a, 0), ge(b, 0)), 1, a));
     return Tensors{to_a, to_b};
   });
@@ -109,7 +112,8 @@ Tensor pow(const Tensor& a, const Scalar& b) {
     if (b.real() == 0) return Tensors{zeros_like(g)};
     if (b.real() == 1) return Tensors{g};
     if (b.real() == 2) return Tensors{g * (a * 2)};
-    return Tensors{g * (pow(a, b.real() - 1) * b)};
+    const Tensor base = b.real() < 1 ? where(logical_and(eq(g, 0), eq(a, 0)), 1, a) : a;
+    return Tensors{g * (pow(base, b.real() - 1) * b)};
   });
 }
 Tensor pow(const Scalar& a, const Tensor& b) {
@@ -120,35 +124,30 @@ Tensor pow(const Scalar& a, const Tensor& b) {
   });
 }
 
-Tensor maximum(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](auto& p, auto& q) { return maximum(p, q); });
-  return record_choice("maximum", kernels::maximum(a.array(), b.array()), a, b,
-                       [](auto& p, auto& q) { return gt(p, q); });
-}
-Tensor minimum(const Tensor& a, const Tensor& b) {
-  if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](auto& p, auto& q) { return minimum(p, q); });
-  return record_choice("minimum", kernels::minimum(a.array(), b.array()), a, b,
-                       [](auto& p, auto& q) { return lt(p, q); });
-}
+Tensor maximum(const Tensor& a, const Tensor& b) { return choice("maximum", kernels::maximum, a, b, gt); }
+Tensor minimum(const Tensor& a, const Tensor& b) { return choice("minimum", kernels::minimum, a, b, lt); }
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [&](auto& p, auto& q) { return where(condition, p, q); });
   const Tensor mask = to(condition, boolean);
-  return record("where", kernels::where(mask.array(), a.array(), b.array()), {a, b}, [mask](const Tensor& g) {
-    return Tensors{needs_gradient(0) ? where(mask, g, 0) : Tensor(), needs_gradient(1) ? where(mask, 0, g) : Tensor()};
+  return record("where", kernels::where(mask.array(), a.array(), b.array()), {mask, a, b}, [mask](const Tensor& g) {
+    return Tensors{
+        {}, needs_gradient(1) ? where(mask, g, 0) : Tensor(), needs_gradient(2) ? where(mask, 0, g) : Tensor()};
   });
 }
 Tensor where(const Tensor& condition, const Tensor& a, const Scalar& b) {
   if (!is_promoted(a, b)) return where(condition, promoted(a, b), b);
   const Tensor mask = to(condition, boolean);
-  return record("where_scalar", kernels::where(mask.array(), a.array(), number(b)), {a},
-                [mask](const Tensor& g) { return Tensors{where(mask, g, 0)}; });
+  return record("where_scalar", kernels::where(mask.array(), a.array(), number(b)), {mask, a}, [mask](const Tensor& g) {
+    return Tensors{{}, where(mask, g, 0)};
+  });
 }
 Tensor where(const Tensor& condition, const Scalar& a, const Tensor& b) {
   if (!is_promoted(b, a)) return where(condition, a, promoted(b, a));
   const Tensor mask = to(condition, boolean);
-  return record("scalar_where", kernels::where(mask.array(), number(a), b.array()), {b},
-                [mask](const Tensor& g) { return Tensors{where(mask, 0, g)}; });
+  return record("scalar_where", kernels::where(mask.array(), number(a), b.array()), {mask, b}, [mask](const Tensor& g) {
+    return Tensors{{}, where(mask, 0, g)};
+  });
 }
 
 Tensor Tensor::pow(const Scalar& exponent) const { return tapegrad::pow(*this, exponent); }

@@ -296,6 +296,22 @@ TEST(Versions, AChangedValueThatIsNeededIsAnError) {
   EXPECT_FALSE(w.grad().defined());
 }
 
+TEST(Versions, AChangedConditionIsAnError) {
+  const Tensor x = ones({2}).requires_grad_(), condition = tensor({true, false});
+  const Tensor results[] = {where(condition, x, x * 2), where(condition, x, 0), where(condition, 0, x)};
+  condition.mutable_array();
+  for (const Tensor& y : results) EXPECT_THROW(y.sum().backward(), GradError);
+}
+
+TEST(Engine, NoGradientTimesAnInfiniteSlopeIsNone) {
+  const Tensor x = tensor({0.0, 4.0}).requires_grad_(), mask = tensor({0.0, 1.0});
+  for (const Tensor& y : {pow(x, 0.5), pow(x, tensor({0.5, 0.5}))}) {
+    x.set_grad({});
+    (y * mask).sum().backward();
+    EXPECT_TRUE(equal(x.grad(), tensor({0.0, 0.25})));
+  }
+}
+
 TEST(Versions, AViewOfAChangedValueIsOneToo) {
   Tensor x = leaf({1.0, 2.0});
   const Tensor factor = tensor({2.0, 5.0}, float64);
