@@ -4,9 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include <fmt/format.h>
-
 #include <tapegrad/autograd/elementwise.hpp>
+#include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/matrix.hpp>
 #include <tapegrad/autograd/neural.hpp>
 #include <tapegrad/autograd/operation.hpp>
@@ -22,13 +21,12 @@ Shape leading(const Tensor& x) { return x.shape().sub(0, x.rank() - 2); }
 
 void check_operand(const char* what, const Tensor& x, const Tensor& query) {
   if (x.rank() < 2)
-    throw ShapeError(fmt::format("{}: {} must have at least two dimensions, [..., length, width]; got {}", kName, what,
-                                 x.shape().to_string()));
+    throw ShapeError(
+        fmt::format("{}: {} must have at least two dimensions, [..., length, width]; got {}", kName, what, x.shape()));
   if (!is_floating(x.dtype()) || x.dtype() != query.dtype())
-    throw DtypeError(
-        fmt::format("{}: query, key and value must have one floating dtype; got {} {} beside query {}; "
-                    "convert with .to()",
-                    kName, what, name_of(x.dtype()), name_of(query.dtype())));
+    throw DtypeError(fmt::format(
+        "{}: query, key and value must have one floating dtype; got {} {} beside query {}; convert with .to()", kName,
+        what, x.dtype(), query.dtype()));
 }
 
 Shape broadcast_leading(const char* what, const Tensor& x, const Shape& shape) {
@@ -36,7 +34,7 @@ Shape broadcast_leading(const char* what, const Tensor& x, const Shape& shape) {
     return broadcast_shapes(kName, leading(x), shape);
   } catch (const ShapeError&) {
     throw ShapeError(fmt::format("{}: leading dimensions must broadcast; got {} {} beside leading dimensions {}", kName,
-                                 what, x.shape().to_string(), shape.to_string()));
+                                 what, x.shape(), shape));
   }
 }
 
@@ -47,12 +45,12 @@ Shape check(const Tensor& query, const Tensor& key, const Tensor& value, const A
   check_operand("value", value, query);
   if (key.size(-1) != query.size(-1))
     throw ShapeError(
-        fmt::format("{}: key must be as wide as query, since scores are their products; got key {} and query "
-                    "{}; project one of them",
-                    kName, key.shape().to_string(), query.shape().to_string()));
+        fmt::format("{}: key must be as wide as query, since scores are their products; got key {} and query {}; "
+                    "project one of them",
+                    kName, key.shape(), query.shape()));
   if (value.size(-2) != key.size(-2))
     throw ShapeError(fmt::format("{}: value must be as long as key, one value for each key; got value {} and key {}",
-                                 kName, value.shape().to_string(), key.shape().to_string()));
+                                 kName, value.shape(), key.shape()));
   Shape scores = broadcast_leading("key", key, leading(query));
   broadcast_leading("value", value, scores);
   scores.push_back(query.size(-2));
@@ -60,15 +58,14 @@ Shape check(const Tensor& query, const Tensor& key, const Tensor& value, const A
   for (const auto& [what, x] : {std::pair{"mask", options.mask}, {"bias", options.bias}})
     if (x.defined() && !is_broadcastable_to(x.shape(), scores))
       throw ShapeError(fmt::format("{}: {} must broadcast to the scores, [..., queries, keys] = {}; got {}", kName,
-                                   what, scores.to_string(), x.shape().to_string()));
+                                   what, scores, x.shape()));
   if (options.mask.defined() && options.mask.requires_grad())
     throw GradError(
         fmt::format("{}: a mask has no gradient; got one that requires it; pass scores to add as bias", kName));
   if (options.bias.defined() && options.bias.dtype() != query.dtype())
-    throw DtypeError(
-        fmt::format("{}: bias is added to the scores and must be {} as query is; got {}; what allows or blocks "
-                    "is passed as mask",
-                    kName, name_of(query.dtype()), name_of(options.bias.dtype())));
+    throw DtypeError(fmt::format(
+        "{}: bias is added to the scores and must be {} as query is; got {}; what allows or blocks is passed as mask",
+        kName, query.dtype(), options.bias.dtype()));
   if (options.scale && !std::isfinite(*options.scale))
     throw ValueError(fmt::format("{}: scale must be finite; got {}", kName, *options.scale));
   if (!(options.dropout_p >= 0 && options.dropout_p <= 1))

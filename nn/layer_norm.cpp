@@ -1,8 +1,7 @@
 #include <tapegrad/nn/layer_norm.hpp>
 
-#include <fmt/format.h>
-
 #include <tapegrad/autograd/creation.hpp>
+#include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/neural.hpp>
 
 namespace tapegrad::nn {
@@ -12,7 +11,7 @@ LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormOptions& opti
   if (normalized_shape.empty())
     throw ShapeError("LayerNorm: normalized_shape must have at least one dimension; got []");
   if (!(options.eps >= 0)) throw ValueError(fmt::format("LayerNorm: eps must not be negative; got {}", options.eps));
-  describe(fmt::format("normalized_shape={}, eps={}", normalized_shape.to_string(), options.eps));
+  describe(fmt::format("normalized_shape={}, eps={}", normalized_shape, options.eps));
   if (!options.elementwise_affine) return;
   weight_ = register_parameter("weight", ones(normalized_shape));
   if (options.bias) bias_ = register_parameter("bias", zeros(normalized_shape));
@@ -22,8 +21,8 @@ Tensor LayerNorm::forward(const Tensor& x) const {
   const auto here = scope();
   const int rank = normalized_shape_.rank();
   if (x.rank() < rank || x.shape().sub(x.rank() - rank, x.rank()) != normalized_shape_)
-    throw ShapeError(fmt::format("LayerNorm: the input must end in normalized_shape = {}; got {}",
-                                 normalized_shape_.to_string(), x.shape().to_string()));
+    throw ShapeError(
+        fmt::format("LayerNorm: the input must end in normalized_shape = {}; got {}", normalized_shape_, x.shape()));
   return layer_norm(x, weight_, bias_, eps_, rank);
 }
 

@@ -2,9 +2,8 @@
 
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include <tapegrad/autograd/creation.hpp>
+#include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/neural.hpp>
 #include <tapegrad/nn/init.hpp>
 
@@ -24,9 +23,9 @@ Tensor Linear::forward(const Tensor& x) const {
   const auto here = scope();
   if (x.rank() == 0 || x.size(-1) != in_features())
     throw ShapeError(
-        fmt::format("Linear: expected in_features = {} in the last dimension of the input; got {}; reshape "
-                    "the input or make the layer as wide as it",
-                    in_features(), x.shape().to_string()));
+        fmt::format("Linear: expected in_features = {} in the last dimension of the input; got {}; reshape the input "
+                    "or make the layer as wide as it",
+                    in_features(), x.shape()));
   return linear(x, weight_, bias_);
 }
 

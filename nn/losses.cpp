@@ -1,9 +1,8 @@
 #include <tapegrad/nn/losses.hpp>
 
-#include <fmt/format.h>
-
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
+#include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/neural.hpp>
 #include <tapegrad/autograd/reductions.hpp>
 #include <tapegrad/autograd/shaping.hpp>
@@ -25,18 +24,17 @@ void check(const Tensor& input, const Tensor& target, const CrossEntropyOptions&
   const Shape wanted = probabilities ? input.shape() : without_classes(input);
   if (target.shape() != wanted)
     throw ShapeError(fmt::format("cross_entropy: {} must have shape {} for input {} (classes on dimension {}); got {}",
-                                 probabilities ? "a target of probabilities" : "a target of classes",
-                                 wanted.to_string(), input.shape().to_string(), class_axis(input),
-                                 target.shape().to_string()));
+                                 probabilities ? "a target of probabilities" : "a target of classes", wanted,
+                                 input.shape(), class_axis(input), target.shape()));
   if (!probabilities && target.dtype() != int64)
-    throw DtypeError(fmt::format("cross_entropy: target must be int64 classes or floating probabilities; got {}",
-                                 name_of(target.dtype())));
+    throw DtypeError(
+        fmt::format("cross_entropy: target must be int64 classes or floating probabilities; got {}", target.dtype()));
   if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1))
     throw ValueError(fmt::format("cross_entropy: label_smoothing must be in [0, 1]; got {}", options.label_smoothing));
   const Shape classes{input.size(class_axis(input))};
   if (options.weight.defined() && options.weight.shape() != classes)
-    throw ShapeError(fmt::format("cross_entropy: weight must have one number for each class, {}; got {}",
-                                 classes.to_string(), options.weight.shape().to_string()));
+    throw ShapeError(fmt::format("cross_entropy: weight must have one number for each class, {}; got {}", classes,
+                                 options.weight.shape()));
 }
 
 /// (C), (N, C) or (N, C, d...) -> [rows, C].
@@ -46,6 +44,11 @@ Tensor as_rows(const Tensor& x) {
   for (int axis = 2; axis < x.rank(); ++axis) axes.push_back(axis);
   axes.push_back(1);
   return x.permute(axes).reshape({without_classes(x).numel(), x.size(1)});
+}
+
+Tensor reduced(const Tensor& losses, Reduction reduction, const Shape& shape, double count) {
+  if (reduction == Reduction::none) return losses.reshape(shape);
+  return reduction == Reduction::sum ? losses.sum() : losses.sum() / count;
 }
 
 /// Losses of rows, and what each counts in the mean.
@@ -86,25 +89,15 @@ Tensor cross_entropy(const Tensor& input, const Tensor& target, const CrossEntro
   const Tensor logits = as_rows(input);
   const Rows rows = is_floating(target.dtype()) ? of_probabilities(logits, as_rows(target), options)
                                                 : of_classes(logits, target.reshape({target.numel()}), options);
-  switch (options.reduction) {
-    case Reduction::none: return rows.losses.reshape(without_classes(input));
-    case Reduction::sum: return rows.losses.sum();
-    default: return rows.losses.sum() / (rows.count > 0 ? rows.count : 1.0);
-  }
+  return reduced(rows.losses, options.reduction, without_classes(input), rows.count > 0 ? rows.count : 1.0);
 }
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, const MseLossOptions& options) {
   if (input.shape() != target.shape())
     throw ShapeError(
-        fmt::format("mse_loss: input and target must have the same shape; got {} and {}; reshape or expand "
-                    "one of them",
-                    input.shape().to_string(), target.shape().to_string()));
-  const Tensor losses = square(input - target);
-  switch (options.reduction) {
-    case Reduction::none: return losses;
-    case Reduction::sum: return losses.sum();
-    default: return losses.mean();
-  }
+        fmt::format("mse_loss: input and target must have the same shape; got {} and {}; reshape or expand one of them",
+                    input.shape(), target.shape()));
+  return reduced(square(input - target), options.reduction, input.shape(), static_cast<double>(input.numel()));
 }
 
 }  // namespace tapegrad::nn

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <tapegrad/autograd/format.hpp>
+
 namespace tapegrad::nn {
 
 struct Module::State {
@@ -51,16 +53,24 @@ struct Module::State {
       throw ValueError(fmt::format("{}: a name must be new in its module; \"{}\" is taken", operation, wanted));
   }
 
+  void check_tensor(const char* operation, const std::string& wanted, const Tensor& tensor) const {
+    check_name(operation, wanted);
+    if (!tensor.is_leaf())
+      throw GradError(fmt::format("{}: \"{}\" must be off the tape; got an operation's result; detach() it first",
+                                  operation, wanted));
+  }
+
   std::int64_t count() {
     std::int64_t total = 0;
-    for (const auto& [unused, parameter] : distinct_parameters()) total += parameter.numel();
+    for (const auto& [unused, parameter] : distinct(&State::parameters)) total += parameter.numel();
     return total;
   }
 
-  std::vector<NamedTensor> distinct_parameters() {
+  /// Each of the tree's parameters, or buffers, once, under the first of its names.
+  std::vector<NamedTensor> distinct(std::vector<NamedTensor> State::*kind) {
     std::vector<NamedTensor> list;
     walk([&](const State& state, const std::string& prefix) {
-      for (const auto& [own, tensor] : state.parameters) {
+      for (const auto& [own, tensor] : state.*kind) {
         const auto* body = tensor.body();
         const auto same = [&](const NamedTensor& seen) { return seen.tensor.body() == body; };
         if (std::none_of(list.begin(), list.end(), same)) list.push_back({prefix + own, tensor});
@@ -75,7 +85,7 @@ struct Module::State {
     const char* separator = ": ";
     for (const auto* list : {&parameters, &buffers})
       for (const auto& [own, tensor] : *list) {
-        text += fmt::format("{}{} {}", separator, own, tensor.shape().to_string());
+        text += fmt::format("{}{} {}", separator, own, tensor.shape());
         separator = ", ";
       }
     if (const std::int64_t parameters_below = count(); parameters_below > 0 || depth == 0)
@@ -95,15 +105,9 @@ Tensors Module::parameters() const {
   return list;
 }
 
-std::vector<NamedTensor> Module::named_parameters() const { return state_->distinct_parameters(); }
+std::vector<NamedTensor> Module::named_parameters() const { return state_->distinct(&State::parameters); }
 
-std::vector<NamedTensor> Module::named_buffers() const {
-  std::vector<NamedTensor> list;
-  state_->walk([&](const State& state, const std::string& prefix) {
-    for (const auto& [own, tensor] : state.buffers) list.push_back({prefix + own, tensor});
-  });
-  return list;
-}
+std::vector<NamedTensor> Module::named_buffers() const { return state_->distinct(&State::buffers); }
 
 std::int64_t Module::num_parameters() const { return state_->count(); }
 
@@ -119,7 +123,7 @@ void Module::zero_grad() const {
 
 void Module::to(Dtype dtype) {
   if (!is_floating(dtype))
-    throw DtypeError(fmt::format("Module::to: parameters must be float32 or float64; got {}", name_of(dtype)));
+    throw DtypeError(fmt::format("Module::to: parameters must be float32 or float64; got {}", dtype));
   NoGradGuard no_grad;
   state_->walk_tensors([dtype](const Tensor& tensor, const std::string&) {
     if (!is_floating(tensor.dtype()) || tensor.dtype() == dtype) return;
@@ -145,8 +149,7 @@ LoadReport Module::load_state_dict(const StateDict& entries, bool strict) {
     if (!source)
       report.missing.push_back(name);
     else if (source->shape() != tensor.shape())
-      faults += fmt::format("; wrong shape: {} must be {}, got {}", name, tensor.shape().to_string(),
-                            source->shape().to_string());
+      faults += fmt::format("; wrong shape: {} must be {}, got {}", name, tensor.shape(), source->shape());
     else
       copies.emplace_back(tensor, *source);
   }
@@ -157,8 +160,7 @@ LoadReport Module::load_state_dict(const StateDict& entries, bool strict) {
     faults += fmt::format("; unexpected: {}", fmt::join(report.unexpected, ", "));
   if (!faults.empty())
     throw ValueError(
-        fmt::format("{}::load_state_dict: entries must fit the module's parameters and buffers{}; nothing "
-                    "was loaded",
+        fmt::format("{}::load_state_dict: entries must fit the module's parameters and buffers{}; nothing was loaded",
                     state_->type, faults));
   NoGradGuard no_grad;
   for (const auto& [to, from] : copies) core::copy_into(to.mutable_array(), from.array());
@@ -174,16 +176,14 @@ std::string Module::to_string() const {
 const std::string& Module::name() const { return state_->name; }
 
 Tensor Module::register_parameter(const std::string& name, Tensor parameter) {
-  state_->check_name("register_parameter", name);
+  state_->check_tensor("register_parameter", name, parameter);
   parameter.requires_grad_();
-  state_->parameters.push_back({name, parameter});
-  return parameter;
+  return state_->parameters.emplace_back(NamedTensor{name, parameter}).tensor;
 }
 
 Tensor Module::register_buffer(const std::string& name, Tensor buffer) {
-  state_->check_name("register_buffer", name);
-  state_->buffers.push_back({name, buffer});
-  return buffer;
+  state_->check_tensor("register_buffer", name, buffer);
+  return state_->buffers.emplace_back(NamedTensor{name, buffer}).tensor;
 }
 
 void Module::adopt(const std::string& name, const Module& child) {

@@ -62,9 +62,9 @@ class Module {
   const std::string& name() const;
 
  protected:
-  /// A leaf that wants a gradient, kept under `name`; returns it.
+  /// A leaf that wants a gradient, kept under `name`; returns it. GradError for a recorded result.
   Tensor register_parameter(const std::string& name, Tensor parameter);
-  /// A tensor that is saved with the module but not trained.
+  /// A tensor off the tape that is saved with the module but not trained.
   Tensor register_buffer(const std::string& name, Tensor buffer);
   /// Keeps a child under `name` and returns it. ValueError if the name is taken, empty or has a dot in it.
   template <std::derived_from<Module> M>

@@ -2,9 +2,8 @@
 
 #include <cmath>
 
-#include <fmt/format.h>
-
 #include <tapegrad/autograd/elementwise.hpp>
+#include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/shaping.hpp>
 #include <tapegrad/nn/init.hpp>
 
@@ -25,8 +24,8 @@ std::int64_t checked_width(std::int64_t embed_dim, std::int64_t num_heads) {
   if (embed_dim % num_heads != 0) {
     const std::int64_t heads = nearest_divisor(embed_dim, num_heads);
     throw ValueError(
-        fmt::format("MultiHeadAttention: embed_dim must be divisible by num_heads, since the heads share the "
-                    "width; got embed_dim = {} and num_heads = {}; {} heads of width {} would do",
+        fmt::format("MultiHeadAttention: embed_dim must be divisible by num_heads, since the heads share the width; "
+                    "got embed_dim = {} and num_heads = {}; {} heads of width {} would do",
                     embed_dim, num_heads, heads, embed_dim / heads));
   }
   return embed_dim;
@@ -62,14 +61,14 @@ Tensor MultiHeadAttention::projected(const char* what, const Tensor& x, const Li
   const std::int64_t width = projection.in_features();
   if (x.rank() != 3)
     throw ShapeError(
-        fmt::format("MultiHeadAttention: {} must have three dimensions, [batch, length, {}]; got {}; add the "
-                    "batch with unsqueeze(0)",
-                    what, width, x.shape().to_string()));
+        fmt::format("MultiHeadAttention: {} must have three dimensions, [batch, length, {}]; got {}; add the batch "
+                    "with unsqueeze(0)",
+                    what, width, x.shape()));
   if (x.size(-1) != width)
     throw ShapeError(
-        fmt::format("MultiHeadAttention: {} must have the width {} that the layer was made with (embed_dim = "
-                    "{}); got {}, of width {}; project it, or make the layer for this width",
-                    what, width, embed_dim(), x.shape().to_string(), x.size(-1)));
+        fmt::format("MultiHeadAttention: {} must have the width {} that the layer was made with (embed_dim = {}); got "
+                    "{}, of width {}; project it, or make the layer for this width",
+                    what, width, embed_dim(), x.shape(), x.size(-1)));
   return projection(x).reshape({x.size(0), x.size(1), num_heads_, head_dim()}).permute({0, 2, 1, 3});
 }
 
@@ -79,8 +78,8 @@ AttentionOptions MultiHeadAttention::in_heads(const AttendOptions& options) cons
   if (mask.defined() && mask.rank() == 3) mask = unsqueeze(mask, 1);
   if (const Tensor& real = options.key_padding_mask; real.defined()) {
     if (real.rank() != 2)
-      throw ShapeError(fmt::format("MultiHeadAttention: key_padding_mask must have shape [batch, keys]; got {}",
-                                   real.shape().to_string()));
+      throw ShapeError(
+          fmt::format("MultiHeadAttention: key_padding_mask must have shape [batch, keys]; got {}", real.shape()));
     const Tensor keys = unsqueeze(unsqueeze(real, 1), 1);  // [N, 1, 1, S]
     mask = mask.defined() ? logical_and(mask, keys) : keys;
   }
@@ -119,8 +118,8 @@ SelfAttention::SelfAttention(std::int64_t d_model) : Module("SelfAttention"), d_
 AttentionResult SelfAttention::forward(const Tensor& x, const AttentionOptions& options) const {
   const auto here = scope();
   if (x.rank() < 2 || x.size(-1) != d_model_)
-    throw ShapeError(fmt::format("SelfAttention: the input must be [..., length, d_model = {}]; got {}", d_model_,
-                                 x.shape().to_string()));
+    throw ShapeError(
+        fmt::format("SelfAttention: the input must be [..., length, d_model = {}]; got {}", d_model_, x.shape()));
   return scaled_dot_product_attention(x, x, x, options);
 }
 

@@ -111,6 +111,19 @@ TEST(ModuleTest, BadNamesAreRefused) {
   EXPECT_THROW(Dotted(), tg::ValueError);
 }
 
+TEST(ModuleTest, TensorsThatCannotBeLoadedInPlaceAreRefused) {
+  struct Open : nn::Module {
+    using nn::Module::register_buffer, nn::Module::register_parameter;
+  } module;
+  const tg::Tensor leaf = tg::ones({2}).requires_grad_(), result = leaf * 2;
+  EXPECT_THROW(module.register_parameter("a", result), tg::GradError);
+  EXPECT_THROW(module.register_buffer("a", result), tg::GradError);
+  EXPECT_THROW(module.register_parameter("a", tg::tensor({1, 2})), tg::DtypeError);
+  EXPECT_EQ(module.state_dict().size(), 0u);
+  module.register_buffer("a", result.detach());
+  EXPECT_EQ(module.state_dict().size(), 1u);
+}
+
 TEST(ModuleTest, StateDictGoesRound) {
   Model from, to;
   to.load_state_dict(from.state_dict());
