@@ -6,36 +6,27 @@
 #include <tapegrad/core/kernels/optimizer_steps.hpp>
 
 namespace tapegrad::optim {
-namespace {
 
-std::vector<ParamGroup> one_group(Tensors parameters) { return {{.parameters = std::move(parameters)}}; }
+template <bool decoupled>
+AdamOf<decoupled>::AdamOf(Tensors parameters, const Options& options)
+    : AdamOf(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
 
-AdamOptions without_decoupling(const AdamWOptions& options) {
-  return {options.lr, options.betas, options.eps, options.weight_decay, options.amsgrad, options.maximize};
-}
-
-core::Array zeros_like(const core::Array& like) { return zeros(like.shape(), like.dtype()).array(); }
-
-}  // namespace
-
-AdamBase::AdamBase(const char* name, std::vector<ParamGroup> groups, const AdamOptions& options, bool decoupled)
-    : Optimizer(name, std::move(groups), options.lr, options.weight_decay),
+template <bool decoupled>
+AdamOf<decoupled>::AdamOf(std::vector<ParamGroup> groups, const Options& options)
+    : Optimizer(kName, std::move(groups), options.lr, options.weight_decay),
       options_(options),
-      decoupled_(decoupled),
       states_(parameter_count()) {
   for (const double beta : {options.betas.first, options.betas.second})
-    if (!(beta >= 0 && beta < 1)) throw ValueError(fmt::format("{}: betas must be in [0, 1); got {}", name, beta));
+    if (!(beta >= 0 && beta < 1)) throw ValueError(fmt::format("{}: betas must be in [0, 1); got {}", kName, beta));
   check_not_negative("eps", options.eps);
 }
 
-void AdamBase::update(std::size_t index, const core::Array& parameter, const core::Array& gradient,
-                      const Group& group) {
+template <bool decoupled>
+void AdamOf<decoupled>::update(std::size_t index, const core::Array& parameter, const core::Array& gradient,
+                               const Group& group) {
   State& state = states_[index];
-  if (state.steps == 0) {
-    state.exp_avg = zeros_like(parameter);
-    state.exp_avg_sq = zeros_like(parameter);
-    if (options_.amsgrad) state.max_exp_avg_sq = zeros_like(parameter);
-  }
+  const auto zeros_like = [&] { return zeros(parameter.shape(), parameter.dtype()).array(); };
+  if (state.steps == 0) state = {0, zeros_like(), zeros_like(), options_.amsgrad ? zeros_like() : core::Array()};
   ++state.steps;
   core::kernels::adam_step(parameter, gradient, state.exp_avg, state.exp_avg_sq, state.max_exp_avg_sq,
                            {.lr = group.lr,
@@ -43,17 +34,12 @@ void AdamBase::update(std::size_t index, const core::Array& parameter, const cor
                             .beta2 = options_.betas.second,
                             .eps = options_.eps,
                             .weight_decay = group.weight_decay,
-                            .decoupled = decoupled_,
+                            .decoupled = decoupled,
                             .maximize = options_.maximize,
                             .number = state.steps});
 }
 
-Adam::Adam(Tensors parameters, const AdamOptions& options) : Adam(one_group(std::move(parameters)), options) {}
-Adam::Adam(std::vector<ParamGroup> groups, const AdamOptions& options)
-    : AdamBase("Adam", std::move(groups), options, false) {}
-
-AdamW::AdamW(Tensors parameters, const AdamWOptions& options) : AdamW(one_group(std::move(parameters)), options) {}
-AdamW::AdamW(std::vector<ParamGroup> groups, const AdamWOptions& options)
-    : AdamBase("AdamW", std::move(groups), without_decoupling(options), true) {}
+template class AdamOf<false>;
+template class AdamOf<true>;
 
 }  // namespace tapegrad::optim

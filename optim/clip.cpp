@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -36,22 +37,22 @@ double clip_grad_norm(const Tensors& parameters, double max_norm, const ClipOpti
   if (!(p > 0)) throw ValueError(fmt::format("clip_grad_norm: norm_type must be positive; got {}", p));
   NoGradGuard no_grad;
   double total = 0;
+  Tensors distinct;  // those that have a gradient, once each
+  std::unordered_set<const autograd::TensorBody*> seen;
   for (const Tensor& parameter : parameters) {
     const Tensor gradient = parameter.grad();
-    if (!gradient.defined()) continue;
+    if (!gradient.defined() || !seen.insert(parameter.body()).second) continue;
+    distinct.push_back(parameter);
     const double part = core::kernels::norm_power(gradient.array().contiguous(), p);
     total = std::isinf(p) && !std::isnan(total + part) ? std::max(part, total) : total + part;
   }
   const double norm = std::isinf(p) ? total : std::pow(total, 1 / p);
   if (options.error_if_nonfinite && !std::isfinite(norm))
     throw ValueError(
-        fmt::format("clip_grad_norm: the norm of the gradients must be finite; got {}; look for the first "
-                    "parameter whose gradient is not",
-                    norm));
+        fmt::format("clip_grad_norm: the norm must be finite; got {}; find the gradient that isn't", norm));
   const double factor = max_norm / (norm + 1e-6);
   if (factor >= 1) return norm;
-  for (const Tensor& parameter : parameters)
-    if (parameter.grad().defined()) scale_gradient(parameter, factor);
+  for (const Tensor& parameter : distinct) scale_gradient(parameter, factor);
   return norm;
 }
 

@@ -12,7 +12,8 @@ struct ClipOptions {
 };
 
 /// Scales all gradients by min(1, max_norm / (norm + 1e-6)), where norm is that of all of them together, and returns
-/// the norm before; 0 if there is no gradient.
+/// the norm before; 0 if there is no gradient. A parameter given twice counts once; a norm that is NaN makes all
+/// gradients NaN.
 double clip_grad_norm(const Tensors& parameters, double max_norm, const ClipOptions& options = {});
 
 /// Clamps every element of every gradient to [-value, value].

@@ -14,8 +14,8 @@ CosineSchedule::CosineSchedule(Optimizer& optimizer, const CosineOptions& option
   if (options.warmup_steps < 0 || options.warmup_steps > options.total_steps)
     throw ValueError(fmt::format("CosineSchedule: warmup_steps must be in [0, total_steps = {}]; got {}",
                                  options.total_steps, options.warmup_steps));
-  if (!(options.min_lr >= 0))
-    throw ValueError(fmt::format("CosineSchedule: min_lr must not be negative; got {}", options.min_lr));
+  if (!(options.min_lr >= 0 && std::isfinite(options.min_lr)))
+    throw ValueError(fmt::format("CosineSchedule: min_lr must be finite and not negative; got {}", options.min_lr));
   for (const Optimizer::Group& group : optimizer.groups()) highest_.push_back(group.lr);
   set_steps(0);
 }
@@ -27,7 +27,8 @@ void CosineSchedule::set_steps(std::int64_t steps) {
 }
 
 double CosineSchedule::lr_at(std::int64_t step, std::size_t group) const {
-  const double highest = highest_.at(group);
+  optimizer_.lr(group);  // there is such a group
+  const double highest = highest_[group];
   const auto [total, warmup, lowest] = options_;
   if (step < warmup) return highest * static_cast<double>(step + 1) / static_cast<double>(warmup);
   if (step >= total) return lowest;

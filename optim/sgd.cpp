@@ -14,6 +14,7 @@ SGD::SGD(std::vector<ParamGroup> groups, const SGDOptions& options)
       options_(options),
       momentum_buffers_(parameter_count()) {
   check_not_negative("momentum", options.momentum);
+  check_not_negative("dampening", options.dampening);
   if (options.nesterov && !(options.momentum > 0 && options.dampening == 0))
     throw ValueError(fmt::format("SGD: nesterov needs momentum > 0 and dampening = 0; got {} and {}", options.momentum,
                                  options.dampening));

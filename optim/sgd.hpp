@@ -24,6 +24,7 @@ class SGD final : public Optimizer {
  private:
   void update(std::size_t index, const core::Array& parameter, const core::Array& gradient,
               const Group& group) override;
+  core::Array state(std::size_t index) const override { return momentum_buffers_[index]; }
 
   SGDOptions options_;
   std::vector<core::Array> momentum_buffers_;  // undefined before a parameter's first step

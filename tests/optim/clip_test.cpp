@@ -66,6 +66,12 @@ TEST(ClipTest, AGradientThatTwoLeavesWereHandedIsScaledOnceEach) {
   EXPECT_TRUE(tg::allclose(a.grad(), expected + 2) && tg::allclose(b.grad(), expected));
 }
 
+TEST(ClipTest, AParameterGivenTwiceCountsOnce) {
+  const tg::Tensor a = with_gradient({3.0, -4.0});
+  EXPECT_DOUBLE_EQ(optim::clip_grad_norm({a, a}, 1.0), 5.0);
+  EXPECT_TRUE(tg::allclose(a.grad(), tg::tensor({0.6, -0.8})));
+}
+
 TEST(ClipTest, Values) {
   const tg::Tensor a = with_gradient({3.0, -4.0, 0.5});
   optim::clip_grad_value({a}, 1.0);

@@ -150,6 +150,49 @@ TEST(OptimizerTest, Mistakes) {
   EXPECT_THROW(optim::SGD({p}, {.momentum = 0.9, .dampening = 0.1, .nesterov = true}), tg::ValueError);
   EXPECT_THROW(optim::Adam({p}, {.betas = {1.0, 0.9}}), tg::ValueError);
   EXPECT_THROW(optim::AdamW({p}, {.eps = -1}), tg::ValueError);
+  EXPECT_THROW(optim::SGD({p}, {.lr = INFINITY}), tg::ValueError);
+  EXPECT_THROW(optim::SGD({p}, {.momentum = 0.9, .dampening = std::nan("")}), tg::ValueError);
+  EXPECT_THROW(optim::SGD(tg::Tensors{tg::ones({1, 3}).expand({2, 3}).requires_grad_()}), tg::ValueError);
+  optim::SGD optimizer({p});
+  EXPECT_THROW(optimizer.lr(1), tg::IndexError);
+  EXPECT_THROW(optimizer.set_lr(0.1, 1), tg::IndexError);
+  EXPECT_THROW(optimizer.set_lr(std::nan("")), tg::ValueError);
+}
+
+TEST(OptimizerTest, StateOfAnotherDtypeOrShapeIsRefusedBeforeAnythingChanges) {
+  const auto check = [](auto optimizer_of) {
+    tg::Tensor first = parameter(1.0), second = parameter(2.0);
+    auto optimizer = optimizer_of(tg::Tensors{first, second});
+    const auto set_gradients = [&] {
+      for (const tg::Tensor& p : {first, second}) p.set_grad(tg::ones(p.shape(), p.dtype()));
+    };
+    set_gradients();
+    optimizer->step();
+    const double before = first.item();
+    const auto becomes = [&](const tg::core::Array& value) {
+      tg::NoGradGuard no_grad;
+      second.set_grad({});
+      second.mutable_array() = value;
+    };
+    const tg::core::Array value = second.array();
+    becomes(value.converted(tg::float32));
+    set_gradients();
+    EXPECT_THROW(optimizer->step(), tg::DtypeError);
+    becomes(tg::zeros({3}, tg::float64).array());
+    set_gradients();
+    EXPECT_THROW(optimizer->step(), tg::ShapeError);
+    EXPECT_EQ(first.item(), before);
+    becomes(value);
+    set_gradients();
+    {
+      tg::NoGradGuard no_grad;
+      second.mutable_array() = value.converted(tg::float32);
+    }
+    EXPECT_THROW(optimizer->step(), tg::DtypeError);
+    EXPECT_EQ(first.item(), before);
+  };
+  check([](const tg::Tensors& p) { return std::make_unique<optim::AdamW>(p); });
+  check([](const tg::Tensors& p) { return std::make_unique<optim::SGD>(p, optim::SGDOptions{.momentum = 0.9}); });
 }
 
 TEST(OptimizerTest, TheSameBitsOnAnyNumberOfThreads) {
