@@ -1,5 +1,6 @@
 // The backward sweep: reachable entries from the highest number down, in one loop.
 #include <algorithm>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -44,8 +45,6 @@ class StateGuard {
   SweepState before_;
 };
 
-bool lower_number(const core::Shared<Entry>& a, const core::Shared<Entry>& b) { return a->number() < b->number(); }
-
 /// `first` + `second`; in the memory of `first` if nobody else can see it.
 Tensor accumulate(Tensor first, const Tensor& second) {
   const bool alone = !grad_enabled() && !first.requires_grad() && first.body()->references.load() == 1 &&
@@ -78,30 +77,28 @@ Tensor fitted(const Entry& entry, int i, Tensor gradient) {
 class Sweep {
  public:
   Sweep(bool retain_graph, bool create_graph) : retain_(retain_graph || create_graph), mode_(create_graph) {}
-  ~Sweep() {
-    for (const auto& entry : heap_) entry->pending = {};
-  }
 
-  void start(const Tensor& output, Tensor gradient) {
+  void start(const Tensor& output, const Tensor& gradient) {
     TensorBody& body = *output.body();
-    body.entry ? arrive(body.entry.get(), std::move(gradient)) : arrive(&body, std::move(gradient));
+    Tensor seed = grad_enabled() ? gradient : gradient.detach();
+    body.entry ? arrive(body.entry.get(), std::move(seed)) : arrive(&body, std::move(seed));
   }
 
   /// `captured`: intermediate results whose gradient is asked for.
   void run(std::unordered_map<const Entry*, Tensor>* captured = nullptr) {
-    while (!heap_.empty()) {
-      std::pop_heap(heap_.begin(), heap_.end(), lower_number);
-      core::Shared<Entry> entry = std::move(heap_.back());
-      heap_.pop_back();
-      Tensor gradient = std::exchange(entry->pending, {});
+    while (!waiting_.empty()) {
+      auto [entry, gradient] = std::move(waiting_.extract(std::prev(waiting_.end())).mapped());
       if (captured)
         if (auto found = captured->find(entry.get()); found != captured->end()) found->second = gradient;
-      if (state.entries && !wanted_inside(*entry)) continue;
-      pass_on(*entry, std::move(gradient));
+      if (!state.entries || wanted_inside(*entry)) pass_on(*entry, std::move(gradient));
     }
   }
 
-  std::vector<std::pair<core::Shared<TensorBody>, Tensor>>& leaves() { return leaves_; }
+  struct Leaf {
+    core::Shared<TensorBody> body;
+    Tensor gradient;
+  };
+  std::unordered_map<const TensorBody*, Leaf>& leaves() { return leaves_; }
 
  private:
   static bool wanted_inside(const Entry& entry) {
@@ -136,27 +133,20 @@ class Sweep {
   }
 
   void arrive(Entry* entry, Tensor gradient) {
-    if (entry->pending.defined()) {
-      entry->pending = accumulate(std::exchange(entry->pending, {}), gradient);
-      return;
-    }
-    entry->pending = std::move(gradient);
-    heap_.push_back(core::Shared<Entry>::share(entry));
-    std::push_heap(heap_.begin(), heap_.end(), lower_number);
+    auto& [kept, sum] = waiting_[entry->number()];
+    if (!kept) kept = core::Shared<Entry>::share(entry);
+    sum = sum.defined() ? accumulate(std::move(sum), gradient) : std::move(gradient);
   }
   void arrive(TensorBody* leaf, Tensor gradient) {
-    auto [place, fresh] = index_.try_emplace(leaf, leaves_.size());
-    if (fresh)
-      leaves_.emplace_back(core::Shared<TensorBody>::share(leaf), std::move(gradient));
-    else
-      leaves_[place->second].second = accumulate(std::exchange(leaves_[place->second].second, {}), gradient);
+    auto& [kept, sum] = leaves_[leaf];
+    if (!kept) kept = core::Shared<TensorBody>::share(leaf);
+    sum = sum.defined() ? accumulate(std::move(sum), gradient) : std::move(gradient);
   }
 
   bool retain_;
   GradModeGuard mode_;
-  std::vector<core::Shared<Entry>> heap_;
-  std::vector<std::pair<core::Shared<TensorBody>, Tensor>> leaves_;
-  std::unordered_map<const TensorBody*, std::size_t> index_;
+  std::map<std::uint64_t, std::pair<core::Shared<Entry>, Tensor>> waiting_;  // by number: the last is the next
+  std::unordered_map<const TensorBody*, Leaf> leaves_;
 };
 
 void check_on_tape(const char* operation, const Tensor& output) {
@@ -175,27 +165,38 @@ Tensor seed_gradient(const char* operation, const Tensor& output) {
   return ones_like(output.detach());
 }
 
-/// The entries reachable from `outputs` from which a wanted input can be reached.
-EntrySet on_paths(const Tensors& outputs, const EntrySet& targets, const LeafSet& leaves) {
+/// The entries reachable from `outputs` from which a wanted input can be reached. Adds the leaves that they use to
+/// `used`.
+EntrySet on_paths(const Tensors& outputs, const EntrySet& targets, const LeafSet& leaves, LeafSet& used) {
   std::vector<const Entry*> reachable;
   EntrySet seen;
   const auto visit = [&](const Entry* entry) {
     if (entry && seen.insert(entry).second) reachable.push_back(entry);
   };
-  for (const Tensor& output : outputs) visit(output.body()->entry.get());
+  for (const Tensor& output : outputs)
+    output.is_leaf() ? void(used.insert(output.body())) : visit(output.body()->entry.get());
   for (std::size_t i = 0; i < reachable.size(); ++i)
     for (int k = 0; k < reachable[i]->inputs(); ++k) visit(reachable[i]->edge(k).entry());
   std::sort(reachable.begin(), reachable.end(), [](auto* a, auto* b) { return a->number() < b->number(); });
   EntrySet result;
   for (const Entry* entry : reachable) {
     bool leads = targets.count(entry) > 0;
-    for (int k = 0; k < entry->inputs() && !leads; ++k) {
+    for (int k = 0; k < entry->inputs(); ++k) {
       const Edge& edge = entry->edge(k);
-      leads = edge.entry() ? result.count(edge.entry()) > 0 : edge.leaf() && leaves.count(edge.leaf());
+      leads = leads || (edge.entry() ? result.count(edge.entry()) > 0 : edge.leaf() && leaves.count(edge.leaf()));
+      if (edge.leaf()) used.insert(edge.leaf());
     }
     if (leads) result.insert(entry);
   }
   return result;
+}
+
+void check_used(const Tensors& inputs, const EntrySet& paths, const LeafSet& used) {
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].is_leaf() ? !used.count(inputs[i].body()) : !paths.count(inputs[i].body()->entry.get()))
+      throw GradError(
+          "grad: input " + std::to_string(i) + " of shape " + inputs[i].shape().to_string() +
+          " is not reached from the outputs; pass {.allow_unused = true} for an undefined gradient instead");
 }
 
 }  // namespace
@@ -213,8 +214,14 @@ void backward(const Tensor& output, const Tensor& gradient, const BackwardOption
   Sweep sweep(options.retain_graph, options.create_graph);
   sweep.start(output, gradient);
   sweep.run();
-  for (auto& [leaf, arrived] : sweep.leaves())
-    leaf->grad = leaf->grad.defined() ? accumulate(std::exchange(leaf->grad, {}), arrived) : std::move(arrived);
+  for (auto& [key, leaf] : sweep.leaves()) {
+    Tensor& sum = leaf.body->grad;
+    if (sum.defined())
+      sum = accumulate(std::move(sum), leaf.gradient);
+    else  // memory of its own: writing one gradient must not change another
+      sum = options.create_graph || leaf.gradient.body()->array.owns_alone() ? std::move(leaf.gradient)
+                                                                             : Tensor(leaf.gradient.array().copy());
+  }
 }
 
 }  // namespace
@@ -242,21 +249,19 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& o
     if (given) check_gradient("grad", outputs[i], options.grad_outputs[i]);
     seeds.push_back(given ? options.grad_outputs[i] : seed_gradient("grad", outputs[i]));
   }
-  const EntrySet paths = on_paths(outputs, targets, leaves);
+  LeafSet used;
+  const EntrySet paths = on_paths(outputs, targets, leaves, used);
+  if (!options.allow_unused) check_used(inputs, paths, used);
   StateGuard outside({nullptr, &paths, &leaves});
   Sweep sweep(options.retain_graph, options.create_graph);
-  for (std::size_t i = 0; i < outputs.size(); ++i) sweep.start(outputs[i], std::move(seeds[i]));
+  for (std::size_t i = 0; i < outputs.size(); ++i) sweep.start(outputs[i], seeds[i]);
   sweep.run(&captured);
-  std::unordered_map<const TensorBody*, Tensor> arrived;
-  for (auto& [leaf, gradient] : sweep.leaves()) arrived[leaf.get()] = gradient;
   Tensors result;
   for (const Tensor& input : inputs) {
     const Entry* entry = input.body()->entry.get();
-    result.push_back(entry ? captured[entry] : arrived[input.body()]);
-    if (!result.back().defined() && !options.allow_unused)
-      throw GradError(
-          "grad: input " + std::to_string(result.size() - 1) + " of shape " + input.shape().to_string() +
-          " is not reached from the outputs; pass {.allow_unused = true} for an undefined gradient instead");
+    const auto leaf = sweep.leaves().find(input.body());
+    result.push_back(entry ? captured[entry] : leaf == sweep.leaves().end() ? Tensor() : leaf->second.gradient);
+    if (!result.back().defined() && !options.allow_unused) result.back() = zeros_like(input.detach());
   }
   return result;
 }

@@ -51,11 +51,7 @@ const Shape& Edge::shape() const { return kind_ == Kind::entry ? entry()->shape(
 Dtype Edge::dtype() const { return kind_ == Kind::entry ? entry()->dtype() : leaf()->array.dtype(); }
 
 Entry::Entry(const char* name, const Tensor& value, const Inputs& inputs)
-    : inputs_(inputs.count()),
-      name_(name),
-      number_(next_number.fetch_add(1, std::memory_order_relaxed)),
-      dtype_(value.dtype()),
-      shape_(value.shape()) {
+    : inputs_(inputs.count()), name_(name), dtype_(value.dtype()), shape_(value.shape()) {
   if (!is_floating(dtype_))
     throw DtypeError(std::string(name) + ": a recorded result must be float32 or float64; got " +
                      std::string(name_of(dtype_)));
@@ -64,6 +60,7 @@ Entry::Entry(const char* name, const Tensor& value, const Inputs& inputs)
   version_ = storage.version();
   if (inputs_ > kInlineEdges) edges_ = new Edge[static_cast<std::size_t>(inputs_)];
   for (int i = 0; i < inputs_; ++i) edges_[i] = Edge(*inputs[i].body());
+  number_ = next_number.fetch_add(1, std::memory_order_relaxed);  // last: an entry that throws was never made
 }
 
 Entry::~Entry() {

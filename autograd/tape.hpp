@@ -127,9 +127,6 @@ class Entry {
   Entry(const Entry&) = delete;
   Entry& operator=(const Entry&) = delete;
 
-  /// The gradient that has arrived so far in the sweep that is under way.
-  Tensor pending;
-
  protected:
   Entry(const char* name, const Tensor& value, const Inputs& inputs);
   virtual ~Entry();
@@ -209,7 +206,7 @@ Tensor record(const char* name, Tensor value, const Inputs& inputs, Backward&& b
   using Closure = std::decay_t<Backward>;
   bool wanted = false;
   if (grad_enabled())
-    for (int i = 0; i < inputs.count(); ++i) wanted = wanted || inputs[i].requires_grad();
+    for (int i = 0; i < inputs.count(); ++i) wanted = inputs[i].requires_grad() || wanted;
   if (!wanted) return unattached(std::move(value));
   Entry* entry = new EntryOf<Closure>(name, value, inputs, Closure(std::forward<Backward>(backward)));
   return attach(std::move(value), core::Shared<Entry>::adopt(entry));

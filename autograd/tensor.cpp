@@ -84,7 +84,7 @@ Tensor Tensor::grad() const { return defined_body(*this).grad; }
 void Tensor::set_grad(const Tensor& grad) const {
   defined_body(*this);
   if (grad.defined()) autograd::check_gradient("set_grad", *this, grad);
-  body_->grad = grad;
+  body_->grad = grad.body() == body() ? grad.detach() : grad;  // a tensor that owned itself would never go
 }
 
 Tensor Tensor::detach() const { return Tensor(defined_body(*this).array); }

@@ -159,17 +159,20 @@ std::uint64_t next_birth() {
 }  // namespace
 
 void* pool_allocate(std::size_t bytes) {
-  if (bytes > kLargest) return nullptr;
-  if constexpr (!kPooled) return std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
-  const int size_class = class_of(bytes);
-  if (bytes <= kSmall && !cache_is_gone) {
+  const int size_class = bytes > kLargest ? 0 : class_of(bytes);
+  if (kPooled && bytes <= kSmall && !cache_is_gone) {
     if (Block* block = cache.free[size_class]) {
       cache.free[size_class] = block->next;
       --cache.count[size_class];
       return block;
     }
   }
-  return shared_pool().take(size_class);
+  void* memory = nullptr;
+  if (bytes <= kLargest)
+    memory = kPooled ? shared_pool().take(size_class) : std::aligned_alloc(kAlignment, bytes_of(size_class));
+  if (!memory)
+    throw Error("memory: " + std::to_string(bytes) + " bytes can't be had from the system; use smaller shapes");
+  return memory;
 }
 
 void pool_free(void* memory, std::size_t bytes) noexcept {
@@ -187,11 +190,7 @@ Storage::Storage(std::size_t bytes) : birth_(next_birth()), bytes_(bytes) {
   unreported.add(static_cast<std::int64_t>(bytes));
 }
 
-Storage* Storage::create(std::size_t bytes) {
-  void* memory = pool_allocate(bytes + kHeader);
-  if (!memory) throw Error("memory: a tensor of " + std::to_string(bytes) + " bytes does not fit; use smaller shapes");
-  return new (memory) Storage(bytes);
-}
+Storage* Storage::create(std::size_t bytes) { return new (pool_allocate(bytes + kHeader)) Storage(bytes); }
 
 void Storage::destroy() noexcept {
   const std::size_t bytes = bytes_;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -63,14 +64,14 @@ struct Call {
 class Team {
  public:
   explicit Team(int threads) {
-    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { serve(); });
+    try {
+      for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { serve(); });
+    } catch (const std::system_error&) {
+      stop();
+      throw Error("threads: the system can't start " + std::to_string(threads) + " threads; set_num_threads to fewer");
+    }
   }
-  ~Team() {
-    stop_ = true;
-    epoch_.fetch_add(1);
-    epoch_.notify_all();
-    for (std::thread& worker : workers_) worker.join();
-  }
+  ~Team() { stop(); }
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
   void run(std::int64_t tasks, void (*run)(void*, std::int64_t), void* context) {
@@ -90,6 +91,13 @@ class Team {
 
  private:
   static constexpr std::uint32_t kOpen = 1u << 31;
+
+  void stop() {
+    stop_ = true;
+    epoch_.fetch_add(1);
+    epoch_.notify_all();
+    for (std::thread& worker : workers_) worker.join();
+  }
 
   void serve() {
     for (std::uint32_t seen = 0;;) {
