@@ -15,9 +15,8 @@ bool fits(const JacobianBlock& block, const GradcheckOptions& options, Expected 
   const double largest = std::abs(*std::max_element(block.numeric.begin(), block.numeric.end(),
                                                     [](double a, double b) { return std::abs(a) < std::abs(b); }));
   for (std::size_t i = 0; i < block.numeric.size(); ++i) {
-    const double difference = std::abs(expected(i) - block.numeric[i]);
-    if (!(difference <= 10 * options.atol + 10 * options.rtol * std::abs(block.numeric[i]) + 1e-7 * largest))
-      return false;
+    const double allowed = 10 * options.atol + 10 * options.rtol * std::abs(block.numeric[i]) + 1e-7 * largest;
+    if (!(std::abs(expected(i) - block.numeric[i]) <= allowed)) return false;
   }
   return true;
 }

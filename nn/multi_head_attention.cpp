@@ -61,8 +61,7 @@ Tensor MultiHeadAttention::projected(const char* what, const Tensor& x, const Li
   const std::int64_t width = projection.in_features();
   if (x.rank() != 3)
     throw ShapeError(
-        fmt::format("MultiHeadAttention: {} must have three dimensions, [batch, length, {}]; got {}; add the batch "
-                    "with unsqueeze(0)",
+        fmt::format("MultiHeadAttention: {} must have three dimensions, [batch, length, {}]; got {}; use unsqueeze(0)",
                     what, width, x.shape()));
   if (x.size(-1) != width)
     throw ShapeError(
