@@ -9,8 +9,8 @@
 namespace tapegrad {
 namespace core {
 
-/// Memory for small objects and arrays alike: 64-byte aligned, reused from a cache that each thread keeps. Error if there
-/// is none.
+/// Memory for small objects and arrays alike: 64-byte aligned, reused from a cache that each thread keeps. Error if
+/// there is none.
 void* pool_allocate(std::size_t bytes);
 void pool_free(void* memory, std::size_t bytes) noexcept;
 
