@@ -24,7 +24,8 @@ using Tensors = std::vector<Tensor>;
 struct BackwardOptions {
   /// Keep the tape for another sweep; create_graph implies it.
   bool retain_graph = false;
-  /// Record the sweep itself, so that gradients can be differentiated again.
+  /// Record the sweep itself, so that gradients can be differentiated again. A leaf's grad() then holds the graph that
+  /// holds the leaf: clear it with set_grad({}) when done, or use autograd::grad, which leaves no such cycle.
   bool create_graph = false;
 };
 

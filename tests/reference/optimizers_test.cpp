@@ -53,7 +53,9 @@ void follow(const Json& one, Dtype dtype, double tolerance) {
 }
 
 TEST(Reference, OptimizersFollowPyTorch) {
-  for (const Json& one : read("optimizers.json")["trajectories"]) {
+  const Json file = read("optimizers.json");
+  ASSERT_FALSE(file["trajectories"].empty());
+  for (const Json& one : file["trajectories"]) {
     SCOPED_TRACE(one["optimizer"].get<std::string>() + " " + one["options"].dump());
     follow(one, float64, 1e-12);
     follow(one, float32, 2e-6);
@@ -61,7 +63,9 @@ TEST(Reference, OptimizersFollowPyTorch) {
 }
 
 TEST(Reference, ClippingMatchesPyTorch) {
-  for (const Json& one : read("optimizers.json")["clipping"]) {
+  const Json file = read("optimizers.json");
+  ASSERT_FALSE(file["clipping"].empty());
+  for (const Json& one : file["clipping"]) {
     Tensors parameters;
     for (const Json& gradient : one["before"]) {
       const Tensor value = tensor_of(gradient);
@@ -75,7 +79,9 @@ TEST(Reference, ClippingMatchesPyTorch) {
 }
 
 TEST(Reference, CosineScheduleMatchesPyTorch) {
-  for (const Json& one : read("optimizers.json")["cosine"]) {
+  const Json file = read("optimizers.json");
+  ASSERT_FALSE(file["cosine"].empty());
+  for (const Json& one : file["cosine"]) {
     optim::SGD optimizer({zeros({1}).requires_grad_()}, {.lr = one["lr"]});
     optim::CosineSchedule schedule(optimizer, {.total_steps = one["total_steps"], .min_lr = one["min_lr"]});
     for (const Json& rate : one["rates"]) {
