@@ -113,6 +113,7 @@ class Sweep {
           std::string(entry.name()) +
           ": this part of the graph was already swept and freed; compute the forward pass again, or keep the "
           "graph with backward({.retain_graph = true})");
+    const Span span(entry);
     Tensors gradients;
     {
       StateGuard inside({&entry, state.entries, state.leaves});
@@ -129,7 +130,7 @@ class Sweep {
       Tensor fit = fitted(entry, i, std::move(gradients[i]));
       edge.entry() ? arrive(edge.entry(), std::move(fit)) : arrive(edge.leaf(), std::move(fit));
     }
-    if (!retain_) entry.consume();
+    if (!retain_) span.keeping_until([&] { entry.consume(); });
   }
 
   void arrive(Entry* entry, Tensor gradient) {

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <tapegrad/autograd/span.hpp>
 #include <tapegrad/autograd/tensor.hpp>
 
 namespace tapegrad {
@@ -194,31 +195,35 @@ Tensor unattached(Tensor value);
 
 /// Records an operation, if gradients are enabled and one of `inputs` wants one, and returns the result.
 ///
-/// `name`: the operation, a literal (it is kept as a pointer). `value`: the result, already computed, of a floating
-/// dtype. `backward`: called in a sweep with the gradient of the result (of the result's shape and dtype), and, if it
-/// takes a second parameter, with the result itself; it returns one gradient for each input, in order. A gradient has
-/// the input's dtype, and the input's shape or the result's (the engine then sums over what was broadcast); an
-/// undefined one counts as zero. It must capture inputs, never the result. Written with differentiable operations it
-/// can itself be differentiated. A closure that breaks these rules is reported by GradError in the name of the
-/// operation.
-template <class Backward>
-Tensor record(const char* name, Tensor value, const Inputs& inputs, Backward&& backward) {
+/// `name`: the operation, a literal (it is kept as a pointer). `value`: the result, a Tensor or core::Array of a
+/// floating dtype, or a function without arguments that computes it, so that a profile can show its time. `backward`:
+/// called in a sweep with the gradient of the result (of the result's shape and dtype), and, if it takes a second
+/// parameter, with the result itself; it returns one gradient for each input, in order. A gradient has the input's
+/// dtype, and the input's shape or the result's (the engine then sums over what was broadcast); an undefined one counts
+/// as zero. It must capture inputs, never the result. Written with differentiable operations it can itself be
+/// differentiated. A closure that breaks these rules is reported by GradError in the name of the operation.
+template <class Value, class Backward>
+Tensor record(const char* name, Value&& value, const Inputs& inputs, Backward&& backward) {
   using Closure = std::decay_t<Backward>;
+  const Span span(name);
+  Tensor result = [&] {
+    if constexpr (std::is_invocable_v<Value&>)
+      return Tensor(value());
+    else
+      return Tensor(std::forward<Value>(value));
+  }();
   bool wanted = false;
   if (grad_enabled())
     for (int i = 0; i < inputs.count(); ++i) wanted = inputs[i].requires_grad() || wanted;
-  if (!wanted) return unattached(std::move(value));
-  Entry* entry = new EntryOf<Closure>(name, value, inputs, Closure(std::forward<Backward>(backward)));
-  return attach(std::move(value), core::Shared<Entry>::adopt(entry));
+  if (!wanted) return unattached(std::move(result));
+  auto entry =
+      core::Shared<Entry>::adopt(new EntryOf<Closure>(name, result, inputs, Closure(std::forward<Backward>(backward))));
+  span.recorded(*entry);
+  return attach(std::move(result), std::move(entry));
 }
-template <class Backward>
-Tensor record(const char* name, Tensor value, std::initializer_list<TensorRef> inputs, Backward&& backward) {
-  return record(name, std::move(value), Inputs(inputs.begin(), inputs.size()), std::forward<Backward>(backward));
-}
-/// The same for a value that a kernel has just made.
-template <class Backward>
-Tensor record(const char* name, core::Array value, std::initializer_list<TensorRef> inputs, Backward&& backward) {
-  return record(name, Tensor(std::move(value)), Inputs(inputs.begin(), inputs.size()),
+template <class Value, class Backward>
+Tensor record(const char* name, Value&& value, std::initializer_list<TensorRef> inputs, Backward&& backward) {
+  return record(name, std::forward<Value>(value), Inputs(inputs.begin(), inputs.size()),
                 std::forward<Backward>(backward));
 }
 

@@ -4,9 +4,9 @@
 namespace tapegrad {
 namespace core {
 
-std::string Scope::path() {
+std::string Scope::path_to_here() const {
   std::string text;
-  for (const Scope* scope = current_; scope; scope = scope->outer_) {
+  for (const Scope* scope = this; scope; scope = scope->outer_) {
     if (scope->name_->empty()) continue;
     text = text.empty() ? *scope->name_ : *scope->name_ + "." + text;
   }
