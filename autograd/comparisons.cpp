@@ -11,10 +11,12 @@ using kernels::Comparison;
 namespace {
 
 Tensor compare(Comparison comparison, const Tensor& a, const Tensor& b) {
+  const autograd::Span span("compare");
   const Dtype dtype = promote(a.dtype(), b.dtype());
   return Tensor(kernels::compare(comparison, a.array().converted(dtype), b.array().converted(dtype)));
 }
 Tensor compare(Comparison comparison, const Tensor& a, const Scalar& b) {
+  const autograd::Span span("compare");
   const Dtype dtype = b.promoted_with(a.dtype());
   return Tensor(kernels::compare(comparison, a.array().converted(dtype), autograd::number(b)));
 }

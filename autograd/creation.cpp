@@ -29,6 +29,7 @@ Tensor random(const char* operation, const Shape& shape, Dtype dtype, Array (*dr
   if (!is_floating(dtype))
     throw DtypeError(std::string(operation) + ": expected dtype float32 or float64; got " +
                      std::string(name_of(dtype)) + "; use randint for integers");
+  const autograd::Span span(operation);
   return Tensor(draw(checked(operation, shape), dtype));
 }
 
@@ -108,6 +109,7 @@ Tensor randn_like(const Tensor& like) { return randn(like.shape(), like.dtype())
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape) {
   if (low >= high)
     throw ValueError("randint: low must be below high; got " + std::to_string(low) + " and " + std::to_string(high));
+  const autograd::Span span("randint");
   return Tensor(core::random_integers(low, high, checked("randint", shape)));
 }
 

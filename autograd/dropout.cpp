@@ -7,8 +7,8 @@ namespace {
 
 /// Dropout by the mask that `state` gives: linear in x, so its gradient is the same function of g.
 Tensor masked(const Tensor& x, double p, const RandomState& state) {
-  return record("dropout", kernels::dropout(x.array(), p, state), {x},
-                [p, state](const Tensor& g) { return Tensors{masked(g, p, state)}; });
+  const auto value = [&] { return kernels::dropout(x.array(), p, state); };
+  return record("dropout", value, {x}, [p, state](const Tensor& g) { return Tensors{masked(g, p, state)}; });
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ Tensor choice(const char* name, Array (*kernel)(const Array&, const Array&), con
               Tensor (*before)(const Tensor&, const Tensor&)) {
   if (a.dtype() != b.dtype())
     return with_common_dtype(a, b, [&](auto& p, auto& q) { return choice(name, kernel, p, q, before); });
-  return record(name, kernel(a.array(), b.array()), {a, b}, [a, b, before](const Tensor& g) {
+  const auto value = [&] { return kernel(a.array(), b.array()); };
+  return record(name, value, {a, b}, [a, b, before](const Tensor& g) {
     const auto share = [&](const Tensor& own, const Tensor& other) {
       return where(eq(own, other), g * 0.5, where(before(own, other), g, 0));
     };
@@ -35,66 +36,72 @@ Tensor choice(const char* name, Array (*kernel)(const Array&, const Array&), con
 
 Tensor operator+(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](auto& p, auto& q) { return p + q; });
-  return record("add", kernels::add(a.array(), b.array()), {a, b}, [](const Tensor& g) { return Tensors{g, g}; });
+  const auto value = [&] { return kernels::add(a.array(), b.array()); };
+  return record("add", value, {a, b}, [](const Tensor& g) { return Tensors{g, g}; });
 }
 Tensor operator+(const Tensor& a, const Scalar& b) {
   if (!is_promoted(a, b)) return promoted(a, b) + b;
-  return record("add_scalar", kernels::add(a.array(), number(b)), {a}, [](const Tensor& g) { return Tensors{g}; });
+  const auto value = [&] { return kernels::add(a.array(), number(b)); };
+  return record("add_scalar", value, {a}, [](const Tensor& g) { return Tensors{g}; });
 }
 Tensor operator+(const Scalar& a, const Tensor& b) { return b + a; }
 
 Tensor operator-(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](auto& p, auto& q) { return p - q; });
-  return record("subtract", kernels::subtract(a.array(), b.array()), {a, b}, [](const Tensor& g) {
+  const auto value = [&] { return kernels::subtract(a.array(), b.array()); };
+  return record("subtract", value, {a, b}, [](const Tensor& g) {
     return Tensors{g, needs_gradient(1) ? -g : Tensor()};
   });
 }
 Tensor operator-(const Tensor& a, const Scalar& b) {
   if (!is_promoted(a, b)) return promoted(a, b) - b;
-  return record("subtract_scalar", kernels::subtract(a.array(), number(b)), {a},
-                [](const Tensor& g) { return Tensors{g}; });
+  const auto value = [&] { return kernels::subtract(a.array(), number(b)); };
+  return record("subtract_scalar", value, {a}, [](const Tensor& g) { return Tensors{g}; });
 }
 Tensor operator-(const Scalar& a, const Tensor& b) {
   if (!is_promoted(b, a)) return a - promoted(b, a);
-  return record("scalar_subtract", kernels::subtract(number(a), b.array()), {b},
-                [](const Tensor& g) { return Tensors{-g}; });
+  const auto value = [&] { return kernels::subtract(number(a), b.array()); };
+  return record("scalar_subtract", value, {b}, [](const Tensor& g) { return Tensors{-g}; });
 }
 
 Tensor operator*(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](auto& p, auto& q) { return p * q; });
-  return record("multiply", kernels::multiply(a.array(), b.array()), {a, b}, [a, b](const Tensor& g) {
+  const auto value = [&] { return kernels::multiply(a.array(), b.array()); };
+  return record("multiply", value, {a, b}, [a, b](const Tensor& g) {
     return Tensors{needs_gradient(0) ? g * b : Tensor(), needs_gradient(1) ? g * a : Tensor()};
   });
 }
 Tensor operator*(const Tensor& a, const Scalar& b) {
   if (!is_promoted(a, b)) return promoted(a, b) * b;
-  return record("multiply_scalar", kernels::multiply(a.array(), number(b)), {a},
-                [b](const Tensor& g) { return Tensors{g * b}; });
+  const auto value = [&] { return kernels::multiply(a.array(), number(b)); };
+  return record("multiply_scalar", value, {a}, [b](const Tensor& g) { return Tensors{g * b}; });
 }
 Tensor operator*(const Scalar& a, const Tensor& b) { return b * a; }
 
 Tensor operator/(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](auto& p, auto& q) { return p / q; });
   if (!is_floating(a.dtype())) return as_floating(a) / as_floating(b);
-  return record("divide", kernels::divide(a.array(), b.array()), {a, b}, [a, b](const Tensor& g, const Tensor& y) {
+  const auto value = [&] { return kernels::divide(a.array(), b.array()); };
+  return record("divide", value, {a, b}, [a, b](const Tensor& g, const Tensor& y) {
     const Tensor to_a = g / b;
     return Tensors{to_a, needs_gradient(1) ? -(to_a * y) : Tensor()};
   });
 }
 Tensor operator/(const Tensor& a, const Scalar& b) {
   if (!is_floating(a.dtype())) return as_floating(a) / b;
-  return record("divide_scalar", kernels::divide(a.array(), number(b)), {a},
-                [b](const Tensor& g) { return Tensors{g / b}; });
+  const auto value = [&] { return kernels::divide(a.array(), number(b)); };
+  return record("divide_scalar", value, {a}, [b](const Tensor& g) { return Tensors{g / b}; });
 }
 Tensor operator/(const Scalar& a, const Tensor& b) {
   if (!is_floating(b.dtype())) return a / as_floating(b);
-  return record("scalar_divide", kernels::divide(number(a), b.array()), {b},
-                [b](const Tensor& g, const Tensor& y) { return Tensors{-(g * y / b)}; });
+  const auto value = [&] { return kernels::divide(number(a), b.array()); };
+  return record("scalar_divide", value, {b}, [b](const Tensor& g, const Tensor& y) { return Tensors{-(g * y / b)}; });
 }
 
 Tensor pow(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](auto& p, auto& q) { return pow(p, q); });
-  return record("pow", kernels::pow(a.array(), b.array()), {a, b}, [a, b](const Tensor& g, const Tensor& y) {
+  const auto value = [&] { return kernels::pow(a.array(), b.array()); };
+  return record("pow", value, {a, b}, [a, b](const Tensor& g, const Tensor& y) {
     Tensor to_a, to_b;
     // Where the rule would be 0 times infinity, a harmless number takes the place of exponent or base.
     const Tensor unwanted = logical_or(eq(b, 0), logical_and(eq(g, 0), lt(b, 1)));
@@ -108,7 +115,8 @@ Tensor pow(const Tensor& a, const Scalar& b) {
   if (!is_floating(a.dtype()) && b.integer() < 0)
     throw ValueError("pow: integers can't be raised to a negative power; got the exponent " +
                      std::to_string(b.integer()) + "; convert the base with .to(tapegrad::float32)");
-  return record("pow_scalar", kernels::pow(a.array(), number(b)), {a}, [a, b](const Tensor& g) {
+  const auto value = [&] { return kernels::pow(a.array(), number(b)); };
+  return record("pow_scalar", value, {a}, [a, b](const Tensor& g) {
     if (b.real() == 0) return Tensors{zeros_like(g)};
     if (b.real() == 1) return Tensors{g};
     if (b.real() == 2) return Tensors{g * (a * 2)};
@@ -118,7 +126,8 @@ Tensor pow(const Tensor& a, const Scalar& b) {
 }
 Tensor pow(const Scalar& a, const Tensor& b) {
   if (!is_promoted(b, a)) return pow(a, promoted(b, a));
-  return record("scalar_pow", kernels::pow(number(a), b.array()), {b}, [a, b](const Tensor& g, const Tensor& y) {
+  const auto value = [&] { return kernels::pow(number(a), b.array()); };
+  return record("scalar_pow", value, {b}, [a, b](const Tensor& g, const Tensor& y) {
     if (a.real() == 0) return Tensors{where(ge(b, 0), 0, g * y * -1)};
     return Tensors{g * y * std::log(a.real())};
   });
@@ -130,7 +139,8 @@ Tensor minimum(const Tensor& a, const Tensor& b) { return choice("minimum", kern
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [&](auto& p, auto& q) { return where(condition, p, q); });
   const Tensor mask = to(condition, boolean);
-  return record("where", kernels::where(mask.array(), a.array(), b.array()), {mask, a, b}, [mask](const Tensor& g) {
+  const auto value = [&] { return kernels::where(mask.array(), a.array(), b.array()); };
+  return record("where", value, {mask, a, b}, [mask](const Tensor& g) {
     return Tensors{
         {}, needs_gradient(1) ? where(mask, g, 0) : Tensor(), needs_gradient(2) ? where(mask, 0, g) : Tensor()};
   });
@@ -138,16 +148,14 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
 Tensor where(const Tensor& condition, const Tensor& a, const Scalar& b) {
   if (!is_promoted(a, b)) return where(condition, promoted(a, b), b);
   const Tensor mask = to(condition, boolean);
-  return record("where_scalar", kernels::where(mask.array(), a.array(), number(b)), {mask, a}, [mask](const Tensor& g) {
-    return Tensors{{}, where(mask, g, 0)};
-  });
+  const auto value = [&] { return kernels::where(mask.array(), a.array(), number(b)); };
+  return record("where_scalar", value, {mask, a}, [mask](const Tensor& g) { return Tensors{{}, where(mask, g, 0)}; });
 }
 Tensor where(const Tensor& condition, const Scalar& a, const Tensor& b) {
   if (!is_promoted(b, a)) return where(condition, a, promoted(b, a));
   const Tensor mask = to(condition, boolean);
-  return record("scalar_where", kernels::where(mask.array(), number(a), b.array()), {mask, b}, [mask](const Tensor& g) {
-    return Tensors{{}, where(mask, 0, g)};
-  });
+  const auto value = [&] { return kernels::where(mask.array(), number(a), b.array()); };
+  return record("scalar_where", value, {mask, b}, [mask](const Tensor& g) { return Tensors{{}, where(mask, 0, g)}; });
 }
 
 Tensor Tensor::pow(const Scalar& exponent) const { return tapegrad::pow(*this, exponent); }

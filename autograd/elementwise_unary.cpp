@@ -14,13 +14,15 @@ using Kernel = Array (*)(const Array&);
 template <class Rule>
 Tensor by_input(const char* name, const Tensor& x, Dtype least, Kernel kernel, Rule rule) {
   if (x.dtype() < least) return by_input(name, to(x, least), least, kernel, rule);
-  return record(name, kernel(x.array()), {x}, [x, rule](const Tensor& g) { return Tensors{rule(g, x)}; });
+  const auto value = [&] { return kernel(x.array()); };
+  return record(name, value, {x}, [x, rule](const Tensor& g) { return Tensors{rule(g, x)}; });
 }
 /// The same with the gradient rule(g, y), for the result y, of functions of floating numbers.
 template <class Rule>
 Tensor by_result(const char* name, const Tensor& x, Kernel kernel, Rule rule) {
   if (!is_floating(x.dtype())) return by_result(name, to(x, float32), kernel, rule);
-  return record(name, kernel(x.array()), {x}, [rule](const Tensor& g, const Tensor& y) { return Tensors{rule(g, y)}; });
+  const auto value = [&] { return kernel(x.array()); };
+  return record(name, value, {x}, [rule](const Tensor& g, const Tensor& y) { return Tensors{rule(g, y)}; });
 }
 
 /// A rule that a kernel computes in one pass, unless the sweep itself is recorded.
@@ -32,8 +34,9 @@ auto fused(Array (*kernel)(const Array&, const Array&), Rule rule) {
 }
 
 /// For functions that are constant between their steps.
-Tensor record_step(const char* name, Array value, const Tensor& x) {
-  return record(name, std::move(value), {x}, [](const Tensor& g) { return Tensors{zeros_like(g)}; });
+Tensor record_step(const char* name, Kernel kernel, const Tensor& x) {
+  const auto value = [&] { return kernel(x.array()); };
+  return record(name, value, {x}, [](const Tensor& g) { return Tensors{zeros_like(g)}; });
 }
 
 constexpr double kTwoOverSqrtPi = 1.12837916709551257390;
@@ -47,14 +50,15 @@ constexpr double kGeluCubic = 0.044715;
 Tensor operator-(const Tensor& a) { return neg(a); }
 Tensor neg(const Tensor& x) {
   if (x.dtype() == boolean) return neg(to(x, int64));
-  return record("neg", kernels::negative(x.array()), {x}, [](const Tensor& g) { return Tensors{-g}; });
+  const auto value = [&] { return kernels::negative(x.array()); };
+  return record("neg", value, {x}, [](const Tensor& g) { return Tensors{-g}; });
 }
 Tensor sign(const Tensor& x) {
-  return x.dtype() == boolean ? sign(to(x, int64)) : record_step("sign", kernels::sign(x.array()), x);
+  return x.dtype() == boolean ? sign(to(x, int64)) : record_step("sign", kernels::sign, x);
 }
-Tensor floor(const Tensor& x) { return record_step("floor", kernels::floor(x.array()), x); }
-Tensor ceil(const Tensor& x) { return record_step("ceil", kernels::ceil(x.array()), x); }
-Tensor round(const Tensor& x) { return record_step("round", kernels::round(x.array()), x); }
+Tensor floor(const Tensor& x) { return record_step("floor", kernels::floor, x); }
+Tensor ceil(const Tensor& x) { return record_step("ceil", kernels::ceil, x); }
+Tensor round(const Tensor& x) { return record_step("round", kernels::round, x); }
 
 Tensor abs(const Tensor& x) {
   return by_input("abs", x, int64, kernels::absolute, [](auto& g, auto& x) { return g * sign(x); });
@@ -130,7 +134,8 @@ Tensor clamp(const Tensor& x, double low, double high) {
                                                    : static_cast<std::int64_t>(b);
     return kernels::Number{b, nearest};
   };
-  return record("clamp", kernels::clamp(x.array(), bound(low), bound(high)), {x},
+  const auto value = [&] { return kernels::clamp(x.array(), bound(low), bound(high)); };
+  return record("clamp", value, {x},
                 [x, low, high](const Tensor& g) { return Tensors{where(logical_and(ge(x, low), le(x, high)), g, 0)}; });
 }
 

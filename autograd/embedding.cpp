@@ -37,23 +37,24 @@ Tensor scatter(const Tensor& g, const Tensor& indices, std::int64_t rows, std::i
 
 /// Rows of `table`; zero where the index is `blank`. No gradient flows to row `padding`.
 Tensor gather(const Tensor& table, const Tensor& indices, std::int64_t blank, std::int64_t padding) {
-  return record("embedding", kernels::gather_rows(table.array(), indices.array(), blank), {table, indices},
-                [indices, rows = table.size(0), padding](const Tensor& g) {
-                  return Tensors{scatter(g, indices, rows, padding), {}};
-                });
+  const auto value = [&] { return kernels::gather_rows(table.array(), indices.array(), blank); };
+  return record("embedding", value, {table, indices}, [indices, rows = table.size(0), padding](const Tensor& g) {
+    return Tensors{scatter(g, indices, rows, padding), {}};
+  });
 }
 
 /// The gradient of the table: linear in g, and its own gradient is a lookup that leaves `padding` out.
 Tensor scatter(const Tensor& g, const Tensor& indices, std::int64_t rows, std::int64_t padding) {
-  return record("embedding_backward", kernels::scatter_rows(g.array(), indices.array(), rows, padding), {g, indices},
-                [indices, padding](const Tensor& gg) {
-                  return Tensors{gather(gg, indices, padding, padding), {}};
-                });
+  const auto value = [&] { return kernels::scatter_rows(g.array(), indices.array(), rows, padding); };
+  return record("embedding_backward", value, {g, indices}, [indices, padding](const Tensor& gg) {
+    return Tensors{gather(gg, indices, padding, padding), {}};
+  });
 }
 
 }  // namespace
 
 Tensor embedding(const Tensor& weight, const Tensor& indices, std::optional<std::int64_t> padding_index) {
+  const autograd::Span span("embedding");
   check_arguments(weight, indices);
   return gather(weight, indices, kNowhere, padding_row(padding_index, weight.size(0)));
 }

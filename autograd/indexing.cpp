@@ -76,19 +76,19 @@ Array added_up(const char* operation, const Tensor& x, int axis, const Tensor& i
 /// Row j of x is added to row index[j].
 Tensor index_add(const Tensor& x, int axis, const Tensor& index, std::int64_t size) {
   const auto pick = [](const std::int64_t* at, std::int64_t j, std::int64_t) { return at[j]; };
-  return record("index_add", added_up("index_add", x, axis, index, size, pick), {x, index},
-                [axis, index](const Tensor& g) {
-                  return Tensors{index_select(g, axis, index), Tensor()};
-                });
+  const auto value = [&] { return added_up("index_add", x, axis, index, size, pick); };
+  return record("index_add", value, {x, index}, [axis, index](const Tensor& g) {
+    return Tensors{index_select(g, axis, index), Tensor()};
+  });
 }
 
 /// Each element of x is added at its own index.
 Tensor scatter_add(const Tensor& x, int axis, const Tensor& index, std::int64_t size) {
   const auto pick = [](const std::int64_t* at, std::int64_t, std::int64_t element) { return at[element]; };
-  return record("scatter_add", added_up("scatter_add", x, axis, index, size, pick), {x, index},
-                [axis, index](const Tensor& g) {
-                  return Tensors{gather(g, axis, index), Tensor()};
-                });
+  const auto value = [&] { return added_up("scatter_add", x, axis, index, size, pick); };
+  return record("scatter_add", value, {x, index}, [axis, index](const Tensor& g) {
+    return Tensors{gather(g, axis, index), Tensor()};
+  });
 }
 
 }  // namespace
@@ -98,6 +98,7 @@ Tensor index_select(const Tensor& x, std::int64_t axis, const Tensor& index) {
   if (index.rank() != 1)
     throw ShapeError("index_select: the index must have rank 1; got shape " + index.shape().to_string());
   const std::int64_t size = x.shape()[along];
+  const autograd::Span span("index_select");
   const Array from = x.array().contiguous(), indices = checked_indices("index_select", index, size);
   Array result(with_size(x.shape(), along, index.numel()), x.dtype());
   const Layout out(result.shape(), along);
@@ -122,6 +123,7 @@ Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& index) {
     throw ShapeError("gather: the index must have the tensor's shape but along axis " + std::to_string(along) +
                      "; got index " + index.shape().to_string() + " and tensor " + x.shape().to_string());
   const std::int64_t size = x.shape()[along];
+  const autograd::Span span("gather");
   const Array from = x.array().contiguous(), indices = checked_indices("gather", index, size);
   Array result(index.shape(), x.dtype());
   const Layout out(result.shape(), along);

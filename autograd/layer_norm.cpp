@@ -72,12 +72,13 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
   check_parameter("weight", weight, x, shape);
   check_parameter("bias", bias, x, shape);
   const auto value_of = [](const Tensor& t) { return t.defined() ? t.array() : Array(); };
+  const autograd::Span span("layer_norm");
   auto result = kernels::layer_norm(x.array(), value_of(weight), value_of(bias), shape.numel(), eps);
   autograd::TensorRef inputs[3] = {x, x, x};
   std::size_t count = 1;
   if (weight.defined()) inputs[count++] = weight;
   if (bias.defined()) inputs[count++] = bias;
-  return record("layer_norm", Tensor(std::move(result.y)), autograd::Inputs(inputs, count),
+  return record("layer_norm", std::move(result.y), autograd::Inputs(inputs, count),
                 LayerNormBackward{x, weight, bias, std::move(result.stats), shape, eps});
 }
 

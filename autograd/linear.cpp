@@ -42,8 +42,8 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   check_arguments(x, weight, bias);
   const autograd::TensorRef inputs[3] = {x, weight, bias};
   const bool biased = bias.defined();
-  Tensor y(product(x.array(), weight.array(), biased ? bias.array() : Array()));
-  return record("linear", std::move(y), autograd::Inputs(inputs, biased ? 3 : 2), [x, weight, biased](const Tensor& g) {
+  const auto value = [&] { return product(x.array(), weight.array(), biased ? bias.array() : Array()); };
+  return record("linear", value, autograd::Inputs(inputs, biased ? 3 : 2), [x, weight, biased](const Tensor& g) {
     const std::int64_t rows = rows_of(x.shape());
     const Tensor g_rows = reshape(g, {rows, weight.size(0)});
     Tensors gradients(biased ? 3 : 2);

@@ -22,7 +22,8 @@ void check_operands(const Tensor& a, const Tensor& b) {
 
 /// The product of matrices or batches of matrices. d/da = g b^T, d/db = a^T g, summed over what was broadcast.
 Tensor product(const Tensor& a, const Tensor& b) {
-  return record("matmul", kernels::matmul(a.array(), b.array()), {a, b}, [a, b](const Tensor& g) {
+  const auto value = [&] { return kernels::matmul(a.array(), b.array()); };
+  return record("matmul", value, {a, b}, [a, b](const Tensor& g) {
     Tensor to_a, to_b;
     if (needs_gradient(0)) to_a = sum_to(product(g, b.transpose(-2, -1)), a.shape());
     if (needs_gradient(1)) {

@@ -20,9 +20,12 @@ Tensor take(const Tensor& x, const Place& place) {
 }
 
 Tensor put(const Tensor& x, const Place& place, const Shape& shape) {
-  Tensor value = zeros(shape, x.dtype());
-  core::copy_into(value.array().sliced(place.axis, place.start, place.count, place.step), x.array());
-  return record("unslice", std::move(value), {x}, [place](const Tensor& g) { return Tensors{take(g, place)}; });
+  const auto placed = [&] {
+    Tensor value = zeros(shape, x.dtype());
+    core::copy_into(value.array().sliced(place.axis, place.start, place.count, place.step), x.array());
+    return value;
+  };
+  return record("unslice", placed, {x}, [place](const Tensor& g) { return Tensors{take(g, place)}; });
 }
 
 }  // namespace autograd
@@ -89,10 +92,11 @@ Tensor cat(const Tensors& tensors, std::int64_t axis) {
   }
   Shape shape = tensors[0].shape();
   shape[at] = size;
+  const autograd::Span span("cat");
   Array value(shape, dtype);
   for (std::size_t i = 0; i < parts.size(); ++i)
     core::copy_into(value.sliced(at, places[i].start, places[i].count, 1), parts[i].array());
-  return record("cat", Tensor(std::move(value)), parts, [places = std::move(places)](const Tensor& g) {
+  return record("cat", std::move(value), parts, [places = std::move(places)](const Tensor& g) {
     Tensors gradients(places.size());
     for (std::size_t i = 0; i < places.size(); ++i)
       if (autograd::needs_gradient(static_cast<int>(i))) gradients[i] = autograd::take(g, places[i]);
@@ -120,25 +124,26 @@ Tensor flip(const Tensor& x, const Axes& axes) {
     const int at = static_cast<int>(axis);
     view = view.sliced(at, view.size(at) - 1, view.size(at), -1);
   }
-  return record("flip", view.copy(), {x}, [axes](const Tensor& g) { return Tensors{flip(g, axes)}; });
+  const auto value = [&] { return view.copy(); };
+  return record("flip", value, {x}, [axes](const Tensor& g) { return Tensors{flip(g, axes)}; });
 }
 
 Tensor tril(const Tensor& x, std::int64_t diagonal) {
-  return record("tril", triangle("tril", x, true, diagonal), {x},
-                [diagonal](const Tensor& g) { return Tensors{tril(g, diagonal)}; });
+  const auto value = [&] { return triangle("tril", x, true, diagonal); };
+  return record("tril", value, {x}, [diagonal](const Tensor& g) { return Tensors{tril(g, diagonal)}; });
 }
 
 Tensor triu(const Tensor& x, std::int64_t diagonal) {
-  return record("triu", triangle("triu", x, false, diagonal), {x},
-                [diagonal](const Tensor& g) { return Tensors{triu(g, diagonal)}; });
+  const auto value = [&] { return triangle("triu", x, false, diagonal); };
+  return record("triu", value, {x}, [diagonal](const Tensor& g) { return Tensors{triu(g, diagonal)}; });
 }
 
 Tensor masked_fill(const Tensor& x, const Tensor& mask, const Scalar& value) {
   if (!is_broadcastable_to(mask.shape(), x.shape()))
     throw ShapeError("masked_fill: the mask must broadcast to the tensor; got mask " + mask.shape().to_string() +
                      " and tensor " + x.shape().to_string());
-  Tensor filled = where(mask, full({}, value, x.dtype()), x.detach());
-  return record("masked_fill", std::move(filled), {x, mask}, [mask](const Tensor& g) {
+  const auto filled = [&] { return where(mask, full({}, value, x.dtype()), x.detach()); };
+  return record("masked_fill", filled, {x, mask}, [mask](const Tensor& g) {
     return Tensors{masked_fill(g, mask, 0), Tensor()};
   });
 }

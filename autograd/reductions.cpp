@@ -47,16 +47,18 @@ Reduction reduction_of_some(const char* operation, const Tensor& x, const Axes& 
 
 Tensor sum(const Tensor& x, const Axes& axes, bool keepdim) {
   const Reduction reduction("sum", x, axes);
-  return record("sum", kernels::sum(x.array(), reduction.axes, keepdim), {x},
-                [reduction](const Tensor& g) { return Tensors{reduction.repeated(g)}; });
+  const auto value = [&] { return kernels::sum(x.array(), reduction.axes, keepdim); };
+  return record("sum", value, {x}, [reduction](const Tensor& g) { return Tensors{reduction.repeated(g)}; });
 }
 
 Tensor mean(const Tensor& x, const Axes& axes, bool keepdim) {
   check_floating("mean", x);
   const Reduction reduction("mean", x, axes);
   const auto count = static_cast<double>(reduction.count());
-  const Array total = kernels::sum(x.array(), reduction.axes, keepdim);
-  return record("mean", kernels::divide(total, kernels::Number{count}), {x},
+  const auto average = [&] {
+    return kernels::divide(kernels::sum(x.array(), reduction.axes, keepdim), kernels::Number{count});
+  };
+  return record("mean", average, {x},
                 [reduction, count](const Tensor& g) { return Tensors{reduction.repeated(g / count)}; });
 }
 
@@ -69,8 +71,8 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   Shape axes;
   for (int axis = 0; axis < x.rank(); ++axis)
     if (axis < added || shape[axis - added] != x.shape()[axis]) axes.push_back(axis);
-  return record("sum_to", kernels::sum(x.array(), axes, true).reshaped(shape), {x},
-                [from = x.shape()](const Tensor& g) { return Tensors{expand(g, from)}; });
+  const auto value = [&] { return kernels::sum(x.array(), axes, true).reshaped(shape); };
+  return record("sum_to", value, {x}, [from = x.shape()](const Tensor& g) { return Tensors{expand(g, from)}; });
 }
 
 namespace {
@@ -79,6 +81,7 @@ namespace {
 Tensor extreme_along(const char* operation, const Tensor& x, std::int64_t axis, bool keepdim, ChooseAlong choose) {
   const Reduction reduction = reduction_of_some(operation, x, axis);
   const int chosen_axis = static_cast<int>(reduction.axes[0]);
+  const autograd::Span span(operation);
   const kernels::Extremes extremes = choose(x.array(), chosen_axis, keepdim);
   const Tensor indices(extremes.indices);
   return record(operation, extremes.values, {x}, [reduction, indices, chosen_axis](const Tensor& g) {
@@ -93,16 +96,17 @@ Tensor extreme_along(const char* operation, const Tensor& x, std::int64_t axis, 
 Tensor extreme_over(const char* operation, const Tensor& x, const Axes& axes, bool keepdim,
                     Array (*choose)(const Array&, const Shape&, bool)) {
   const Reduction reduction = reduction_of_some(operation, x, axes);
-  return record(operation, choose(x.array(), reduction.axes, keepdim), {x},
-                [reduction, x](const Tensor& g, const Tensor& y) {
-                  const Tensor chosen = eq(x, reduction.kept(y));
-                  const Tensor ties = to(sum(chosen, Axes(reduction.axes), true), g.dtype());
-                  return Tensors{where(chosen, reduction.kept(g) / ties, 0)};
-                });
+  const auto value = [&] { return choose(x.array(), reduction.axes, keepdim); };
+  return record(operation, value, {x}, [reduction, x](const Tensor& g, const Tensor& y) {
+    const Tensor chosen = eq(x, reduction.kept(y));
+    const Tensor ties = to(sum(chosen, Axes(reduction.axes), true), g.dtype());
+    return Tensors{where(chosen, reduction.kept(g) / ties, 0)};
+  });
 }
 
 Tensor index_along(const char* operation, const Tensor& x, std::int64_t axis, bool keepdim, ChooseAlong choose) {
   const Reduction reduction = reduction_of_some(operation, x, axis);
+  const autograd::Span span(operation);
   return Tensor(choose(x.array(), static_cast<int>(reduction.axes[0]), keepdim).indices);
 }
 
@@ -138,23 +142,26 @@ Tensor var(const Tensor& x, const Axes& axes, int correction, bool keepdim) {
 
 Tensor norm(const Tensor& x) {
   check_floating("norm", x);
-  const Array squares = kernels::sum(kernels::square(x.array()), Axes().normalized("norm", x.rank()), false);
-  return record("norm", kernels::sqrt(squares), {x},
+  const Shape axes = Axes().normalized("norm", x.rank());
+  const auto value = [&] { return kernels::sqrt(kernels::sum(kernels::square(x.array()), axes, false)); };
+  return record("norm", value, {x},
                 [x](const Tensor& g, const Tensor& y) { return Tensors{x * (g / where(eq(y, 0), 1, y))}; });
 }
 
 Tensor logsumexp(const Tensor& x, std::int64_t axis, bool keepdim) {
   check_floating("logsumexp", x);
   const Reduction reduction("logsumexp", x, axis);
-  const Array largest = kernels::amax(x.array(), reduction.axes, true);
-  // Rows that are infinite as a whole are shifted by 0: inf - inf would be NaN.
-  const Array shift = kernels::where(kernels::isfinite(largest), largest, kernels::Number{});
-  const Array total = kernels::sum(kernels::exp(kernels::subtract(x.array(), shift)), reduction.axes, true);
-  const Array value = kernels::add(kernels::log(total), shift);
-  return record("logsumexp", value.reshaped(kernels::reduced_shape(x.shape(), reduction.axes, keepdim)), {x},
-                [x, reduction](const Tensor& g, const Tensor& y) {
-                  return Tensors{reduction.kept(g) * exp(x - reduction.kept(y))};
-                });
+  const auto value = [&] {
+    const Array largest = kernels::amax(x.array(), reduction.axes, true);
+    // Rows that are infinite as a whole are shifted by 0: inf - inf would be NaN.
+    const Array shift = kernels::where(kernels::isfinite(largest), largest, kernels::Number{});
+    const Array total = kernels::sum(kernels::exp(kernels::subtract(x.array(), shift)), reduction.axes, true);
+    const Array sum = kernels::add(kernels::log(total), shift);
+    return sum.reshaped(kernels::reduced_shape(x.shape(), reduction.axes, keepdim));
+  };
+  return record("logsumexp", value, {x}, [x, reduction](const Tensor& g, const Tensor& y) {
+    return Tensors{reduction.kept(g) * exp(x - reduction.kept(y))};
+  });
 }
 
 Tensor any(const Tensor& x, const Axes& axes, bool keepdim) {

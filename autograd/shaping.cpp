@@ -42,8 +42,8 @@ Array squeezed(const Array& array, int axis) {
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
   const Shape completed = complete_shape(x.shape(), shape);
-  return record("reshape", x.array().reshaped(completed), {x},
-                [before = x.shape()](const Tensor& g) { return Tensors{reshape(g, before)}; });
+  const auto value = [&] { return x.array().reshaped(completed); };
+  return record("reshape", value, {x}, [before = x.shape()](const Tensor& g) { return Tensors{reshape(g, before)}; });
 }
 
 Tensor flatten(const Tensor& x, std::int64_t first, std::int64_t last) {
@@ -133,16 +133,19 @@ Tensor select(const Tensor& x, std::int64_t axis, std::int64_t index) {
 }
 
 Tensor clone(const Tensor& x) {
-  return record("clone", x.array().copy(), {x}, [](const Tensor& g) { return Tensors{g}; });
+  const auto value = [&] { return x.array().copy(); };
+  return record("clone", value, {x}, [](const Tensor& g) { return Tensors{g}; });
 }
 
 Tensor contiguous(const Tensor& x) {
   if (x.array().is_contiguous()) return x;
-  return record("contiguous", x.array().copy(), {x}, [](const Tensor& g) { return Tensors{g}; });
+  const auto value = [&] { return x.array().copy(); };
+  return record("contiguous", value, {x}, [](const Tensor& g) { return Tensors{g}; });
 }
 
 Tensor to(const Tensor& x, Dtype dtype) {
   if (x.dtype() == dtype) return x;
+  const autograd::Span span("to");
   Array value = x.array().converted(dtype);
   if (!is_floating(dtype)) return Tensor(std::move(value));
   return record("to", std::move(value), {x}, [before = x.dtype()](const Tensor& g) { return Tensors{to(g, before)}; });

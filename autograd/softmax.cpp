@@ -8,7 +8,8 @@ namespace tapegrad {
 
 Tensor softmax(const Tensor& x, std::int64_t axis) {
   const int along = normalize_axis("softmax", axis, x.rank());
-  return record("softmax", kernels::softmax(x.array(), along), {x}, [along](const Tensor& g, const Tensor& y) {
+  const auto value = [&] { return kernels::softmax(x.array(), along); };
+  return record("softmax", value, {x}, [along](const Tensor& g, const Tensor& y) {
     if (is_recording({g, y})) return Tensors{y * (g - sum(g * y, along, true))};
     return Tensors{Tensor(kernels::softmax_backward(g.array(), y.array(), along))};
   });
@@ -16,7 +17,8 @@ Tensor softmax(const Tensor& x, std::int64_t axis) {
 
 Tensor log_softmax(const Tensor& x, std::int64_t axis) {
   const int along = normalize_axis("log_softmax", axis, x.rank());
-  return record("log_softmax", kernels::log_softmax(x.array(), along), {x}, [along](const Tensor& g, const Tensor& y) {
+  const auto value = [&] { return kernels::log_softmax(x.array(), along); };
+  return record("log_softmax", value, {x}, [along](const Tensor& g, const Tensor& y) {
     if (is_recording({g, y})) return Tensors{g - exp(y) * sum(g, along, true)};
     return Tensors{Tensor(kernels::log_softmax_backward(g.array(), y.array(), along))};
   });
