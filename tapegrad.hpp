@@ -7,6 +7,7 @@
 #include <tapegrad/autograd/gradcheck.hpp>
 #include <tapegrad/autograd/matrix.hpp>
 #include <tapegrad/autograd/neural.hpp>
+#include <tapegrad/autograd/profile.hpp>
 #include <tapegrad/autograd/reductions.hpp>
 #include <tapegrad/autograd/serialization.hpp>
 #include <tapegrad/autograd/shaping.hpp>

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include <tapegrad/autograd/elementwise.hpp>
+#include <tapegrad/autograd/span.hpp>
 #include <tapegrad/core/error.hpp>
 #include <tapegrad/core/kernels/optimizer_steps.hpp>
 
@@ -35,6 +36,7 @@ double clip_grad_norm(const Tensors& parameters, double max_norm, const ClipOpti
   if (!(max_norm >= 0))
     throw ValueError(fmt::format("clip_grad_norm: max_norm must not be negative; got {}", max_norm));
   if (!(p > 0)) throw ValueError(fmt::format("clip_grad_norm: norm_type must be positive; got {}", p));
+  const auto span = autograd::Span::outside("clip_grad_norm");
   NoGradGuard no_grad;
   double total = 0;
   Tensors distinct;  // those that have a gradient, once each
@@ -58,6 +60,7 @@ double clip_grad_norm(const Tensors& parameters, double max_norm, const ClipOpti
 
 void clip_grad_value(const Tensors& parameters, double value) {
   if (!(value >= 0)) throw ValueError(fmt::format("clip_grad_value: value must not be negative; got {}", value));
+  const auto span = autograd::Span::outside("clip_grad_value");
   NoGradGuard no_grad;
   for (const Tensor& parameter : parameters)
     if (const Tensor gradient = parameter.grad(); gradient.defined())

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include <tapegrad/autograd/format.hpp>
+#include <tapegrad/autograd/span.hpp>
 
 namespace tapegrad::optim {
 
@@ -46,6 +47,7 @@ void Optimizer::visit_gradients(const Visit& visit) {
 }
 
 void Optimizer::step() {
+  const auto span = autograd::Span::outside(name_, ".step");
   NoGradGuard no_grad;
   visit_gradients([&](std::size_t index, const Tensor& parameter, const core::Array& gradient, const Group&) {
     for (const auto& [what, array] : {std::pair{"gradient", gradient}, {"state", state(index)}}) {
@@ -67,6 +69,7 @@ void Optimizer::step() {
 }
 
 void Optimizer::zero_grad() const {
+  const auto span = autograd::Span::outside(name_, ".zero_grad");
   for (const Group& group : groups_)
     for (const Tensor& parameter : group.parameters) parameter.set_grad({});
 }
