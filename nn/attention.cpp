@@ -1,16 +1,11 @@
 #include <tapegrad/nn/attention.hpp>
 
-#include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/format.hpp>
-#include <tapegrad/autograd/matrix.hpp>
-#include <tapegrad/autograd/neural.hpp>
-#include <tapegrad/autograd/operation.hpp>
-#include <tapegrad/autograd/reductions.hpp>
-#include <tapegrad/core/kernels/softmax.hpp>
+#include <tapegrad/core/error.hpp>
+#include <tapegrad/nn/composed_attention.hpp>
+#include <tapegrad/nn/fused_attention.hpp>
 
 namespace tapegrad::nn {
 namespace {
@@ -73,65 +68,14 @@ Shape check(const Tensor& query, const Tensor& key, const Tensor& value, const A
   return scores;
 }
 
-/// softmax(scale * scores) among what is allowed, 0 elsewhere; `mask` is undefined, or boolean and of the scores'
-/// shape. d/dscores = scale w (g - sum(g w)).
-Tensor masked_softmax(const Tensor& scores, const Array& mask, bool causal, double scale) {
-  return record("masked_softmax", kernels::masked_softmax(scores.array(), mask, causal, scale), {scores},
-                [scale](const Tensor& g, const Tensor& weights) {
-                  if (!is_recording({g, weights}))
-                    return Tensors{Tensor(kernels::masked_softmax_backward(g.array(), weights.array(), scale))};
-                  const Tensor product = where(eq(weights, 0), 0.0, g) * weights;
-                  return Tensors{scale * (product - weights * product.sum(-1, true))};
-                });
-}
-
-bool all_finite(const Tensor& x) { return kernels::all_finite(x.array()); }
-Tensor finite_part(const Tensor& x) { return where(isfinite(x), x, 0.0); }
-
-Tensor poisoned(const Tensor& x, const Tensor& where_bad) {
-  return where(where_bad, std::numeric_limits<double>::quiet_NaN(), x);
-}
-
-/// Q K^T. `guarded`: a query or key that is not finite spoils its own row or column alone, in the backward sweep too,
-/// where zero times NaN would otherwise spread from what is masked.
-Tensor products(const Tensor& query, const Tensor& key, bool guarded) {
-  if (!guarded || (all_finite(query) && all_finite(key))) return matmul(query, key.transpose(-2, -1));
-  const Tensor bad = logical_or(logical_not(all(isfinite(query), -1, true)),
-                                logical_not(all(isfinite(key), -1, true)).transpose(-2, -1));
-  return poisoned(matmul(finite_part(query), finite_part(key).transpose(-2, -1)), bad);
-}
-
-/// W V. `guarded`: a value of weight zero counts for nothing even if it is not finite.
-Tensor weighted_sum(const Tensor& weights, const Tensor& value, bool guarded) {
-  if (!guarded || all_finite(value)) return matmul(weights, value);
-  const Tensor attended = ne(weights, 0).to(value.dtype()), spoilt = logical_not(isfinite(value)).to(value.dtype());
-  return poisoned(matmul(weights, finite_part(value)), gt(matmul(attended, spoilt), 0));
-}
-
-/// The weights for arguments that have been checked.
-Tensor attention_weights(const Tensor& query, const Tensor& key, const AttentionOptions& options, const Shape& shape,
-                         bool guarded) {
-  double scale =
-      options.scale.value_or(1.0 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, query.size(-1)))));
-  Array mask;
-  if (options.mask.defined()) mask = options.mask.array().converted(boolean).expanded(shape);
-  Tensor scores = products(query, key, guarded);
-  if (options.bias.defined()) {
-    scores = scores * scale + options.bias;
-    scale = 1.0;
-  }
-  return masked_softmax(scores, mask, options.is_causal, scale);
-}
-
 }  // namespace
 
 AttentionResult scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                              const AttentionOptions& options) {
   const Shape shape = check(query, key, value, options);
-  const bool guarded = options.mask.defined() || options.is_causal;
-  const Tensor weights = attention_weights(query, key, options, shape, guarded);  // [..., L, S]
-  const Tensor kept = options.dropout_p > 0 ? dropout(weights, options.dropout_p) : weights;
-  return {weighted_sum(kept, value, guarded), options.need_weights ? weights : Tensor()};
+  if (options.need_weights || options.bias.defined() || options.dropout_p > 0)
+    return composed_attention(query, key, value, options, shape);
+  return {fused_attention(query, key, value, options, shape), Tensor()};
 }
 
 AttentionResult scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,

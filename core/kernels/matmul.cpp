@@ -5,6 +5,7 @@
 #include <bit>
 
 #include <tapegrad/core/dispatch.hpp>
+#include <tapegrad/core/kernels/batches.hpp>
 #include <tapegrad/core/kernels/blas.hpp>
 #include <tapegrad/core/kernels/cxxblas.hpp>
 #include <tapegrad/core/kernels/kernels.hpp>
@@ -87,16 +88,6 @@ struct Product {
                              i(ldc));
   }
 };
-
-/// The offset of matrix `index` of a batch of shape `batch` in an operand with these leading strides.
-std::int64_t batch_offset(std::int64_t index, const Shape& batch, const Strides& strides) {
-  std::int64_t offset = 0;
-  for (int axis = batch.rank() - 1; axis >= 0; --axis) {
-    offset += index % batch[axis] * strides[axis];
-    index /= batch[axis];
-  }
-  return offset;
-}
 
 Array expanded_batch(const Array& array, const Shape& batch) {
   Shape shape = batch;

@@ -79,17 +79,23 @@ X choose(const C& chosen, const X& a, const X& b) {
     return xsimd::select(chosen | xsimd::isnan(a), a, b);  // xsimd's a != a is false for NaN
 }
 
+/// The largest lane. A NaN may or may not win.
+template <class T>
+T largest(const xsimd::batch<T>& batch) {
+  alignas(64) T lanes[kLanes<T>];
+  batch.store_aligned(lanes);
+  for (std::int64_t half = kLanes<T> / 2; half > 0; half /= 2)
+    for (std::int64_t i = 0; i < half; ++i) lanes[i] = lanes[i] > lanes[i + half] ? lanes[i] : lanes[i + half];
+  return lanes[0];
+}
+
 /// The largest element of `row`, -inf if there is none. A NaN may or may not win.
 template <class T>
 T row_max(const T* row, std::int64_t size) {
   constexpr T kNothing = -std::numeric_limits<T>::infinity();
   xsimd::batch<T> top(kNothing);
   for_each_batch<T>(size, [&](std::int64_t i, auto count) { top = xsimd::max(top, load(row + i, count, kNothing)); });
-  alignas(64) T lanes[kLanes<T>];
-  top.store_aligned(lanes);
-  for (std::int64_t half = kLanes<T> / 2; half > 0; half /= 2)
-    for (std::int64_t i = 0; i < half; ++i) lanes[i] = lanes[i] > lanes[i + half] ? lanes[i] : lanes[i + half];
-  return lanes[0];
+  return largest(top);
 }
 
 /// The logarithm of sum(exp(x - top)) over a row x.

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include <tapegrad/core/dispatch.hpp>
+#include <tapegrad/core/kernels/batches.hpp>
 #include <tapegrad/core/kernels/rows.hpp>
 
 namespace tapegrad::core::kernels {
@@ -113,12 +114,7 @@ void masked_gradient_row(T* gx, const T* g, const T* weights, std::int64_t size,
 
 /// Offset of the first element of row number `row` in an array with these strides.
 std::int64_t row_offset(std::int64_t row, const Shape& shape, const Strides& strides) {
-  std::int64_t offset = 0;
-  for (int axis = shape.rank() - 2; axis >= 0; --axis) {
-    offset += row % shape[axis] * strides[axis];
-    row /= shape[axis];
-  }
-  return offset;
+  return batch_offset(row, shape.sub(0, shape.rank() - 1), strides);
 }
 
 template <class T>

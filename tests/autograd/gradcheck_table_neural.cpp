@@ -57,6 +57,25 @@ void add_attention(Rows& rows) {
   for (const auto& [what, apply] : choices) add_shapes(rows, "masked_softmax", what, apply, {{2, 3, 3}});
   for (Row& row : rows)
     if (row.operation == "masked_softmax") row.through = {"add"};
+
+  const auto output = [](const Tensor& mask, bool causal) {
+    return [=](const Tensors& in) {
+      return nn::scaled_dot_product_attention(in[0], in[1], in[2],
+                                              {.mask = mask, .is_causal = causal, .need_weights = false})
+          .output;
+    };
+  };
+  const std::pair<const char*, Apply> fused[] = {{"all of", output({}, false)},
+                                                 {"causal", output({}, true)},
+                                                 {"masked", output(mask, false)},
+                                                 {"masked causal", output(mask, true)}};
+  for (const auto& [what, apply] : fused) {
+    add_shapes(rows, "attention", what, apply, {{2, 3, 2}, {2, 3, 2}, {2, 3, 4}});
+    add_shapes(rows, "attention", what, apply, {{2, 1, 3, 1}, {3, 1}, {2, 3, 2}});
+  }
+  for (const auto& [what, apply] : {fused[0], fused[1]})
+    for (const auto& [queries, keys] : {std::pair{2, 5}, {4, 3}, {0, 3}, {3, 0}})
+      add_shapes(rows, "attention", what, apply, {{queries, 3}, {keys, 3}, {keys, 2}});
 }
 
 }  // namespace

@@ -1,0 +1,146 @@
+#include <vector>
+
+#include <tapegrad/core/dispatch.hpp>
+#include <tapegrad/core/kernels/attention_heads.hpp>
+
+namespace tapegrad::core::kernels {
+namespace {
+
+/// Of one head: what comes in, and where the gradients go (data is null where nobody wants them).
+template <class T>
+struct HeadGradients {
+  Matrix<const T> gradient, output;
+  const T* log_sum_exp;
+  Matrix<T> query, key, value;
+};
+
+template <class T>
+T dot(const T* a, const T* b, std::int64_t size) {
+  xsimd::batch<T> total(T(0));
+  for_each_batch<T>(
+      size, [&](std::int64_t i, auto count) { total = xsimd::fma(load(a + i, count), load(b + i, count), total); });
+  return xsimd::hadd(total);
+}
+
+/// P = exp(scores - log_sum_exp) and dS = P (dP - sum(P dP)), for some queries by some keys of one head; then
+/// dQ = scale dS K, dK = scale dS^T Q, dV = P^T dO, where sum(P dP) = sum(dO O) in each row.
+template <class T>
+class Backward {
+ public:
+  Backward(const Head<T>& head, const HeadGradients<T>& of, Range queries) : head_(head), of_(of), queries_(queries) {
+    for (std::int64_t q = queries.begin; q < queries.end; ++q)
+      sums_[static_cast<std::size_t>(q - queries.begin)] = dot(
+          of.gradient.data + q * of.gradient.row_stride, of.output.data + q * of.output.row_stride, of.output.columns);
+  }
+
+  void run(Range wanted_keys) {
+    query_.clear();
+    const Range seen = head_.visible.of(queries_).within(wanted_keys);
+    for (std::int64_t first = wanted_keys.begin; first < wanted_keys.end; first += kKeys) {
+      const Range keys{first, std::min(first + kKeys, wanted_keys.end)};
+      key_.clear();
+      value_.clear();
+      if (!seen.within(keys).empty()) add(keys);
+      if (of_.key.data) {
+        key_.store(of_.key, keys);
+        value_.store(of_.value, keys);
+      }
+    }
+    if (of_.query.data) query_.store(of_.query, queries_, head_.scale);
+  }
+
+ private:
+  void add(Range keys) {
+    load_panels(head_.key, keys, key_panels_.data());
+    load_panels(head_.value, keys, value_panels_.data());
+    keys_.load(head_.key, keys);
+    for (std::int64_t q = queries_.begin; q < queries_.end; q += kQueries)
+      if (const Range some{q, std::min(q + kQueries, queries_.end)}; !head_.visible.of(some).within(keys).empty())
+        add(Tile(head_.visible, some, keys));
+  }
+
+  void add(const Tile& tile) {
+    const auto groups = [&](std::int64_t g) { return tile.groups[g]; };
+    const auto seeing = [&](std::int64_t g) { return tile.seeing(g); };
+    some_queries_.load(head_.query, tile.queries, head_.scale);
+    gradients_.load(of_.gradient, tile.queries);
+    multiply_columns(tile.query_groups(), some_queries_.left(), key_panels_.data(), head_.key.columns, kKeys,
+                     weights_.rows(), groups);
+    multiply_columns(tile.query_groups(), gradients_.left(), value_panels_.data(), head_.value.columns, kKeys,
+                     slopes_.rows(), groups);
+    for (std::int64_t r = 0; r < tile.count(); ++r) differentiate(tile, r);
+    if (of_.query.data)
+      multiply_add(slopes_.left(), tile.count(), keys_, tile.key_count(),
+                   query_.rows(tile.queries.begin - queries_.begin), groups);
+    if (of_.key.data) {
+      multiply_add(slopes_.transposed(), tile.key_count(), some_queries_, tile.count(), key_.rows(), seeing);
+      multiply_add(weights_.transposed(), tile.key_count(), gradients_, tile.count(), value_.rows(), seeing);
+    }
+  }
+
+  /// Row r of the scores becomes P, and that of dP becomes dS.
+  void differentiate(const Tile& tile, std::int64_t r) {
+    using Batch = xsimd::batch<T>;
+    T *scores = weights_.row(r), *slopes = slopes_.row(r);
+    const Range batches = hide(scores, tile, r, head_.visible);
+    const std::int64_t query = tile.queries.begin + r;
+    const Batch end(of_.log_sum_exp[query]), sum(sums_[static_cast<std::size_t>(query - queries_.begin)]), none(T(0));
+    for (std::int64_t j = batches.begin; j < batches.end; j += kLanes<T>) {
+      const Batch score = Batch::load_aligned(scores + j);
+      const Batch weight = xsimd::select(score == Batch(kHidden<T>), none, weight_at<T>(end - score));
+      const Batch slope = weight * (Batch::load_aligned(slopes + j) - sum);
+      weight.store_aligned(scores + j);
+      xsimd::select(weight == none, none, slope).store_aligned(slopes + j);
+    }
+    clear_outside(scores, tile, batches);
+    clear_outside(slopes, tile, batches);
+  }
+
+  Head<T> head_;
+  HeadGradients<T> of_;
+  Range queries_;
+  Scratch<T> key_panels_{kKeys * head_.key.columns}, value_panels_{kKeys * head_.value.columns};
+  Block<T> keys_{kKeys, head_.key.columns}, some_queries_{kQueries, head_.query.columns},
+      gradients_{kQueries, head_.value.columns}, weights_{kQueries, kKeys}, slopes_{kQueries, kKeys};
+  Block<T> query_{queries_.end - queries_.begin, head_.query.columns}, key_{kKeys, head_.key.columns},
+      value_{kKeys, head_.value.columns};
+  std::vector<T> sums_ = std::vector<T>(static_cast<std::size_t>(queries_.end - queries_.begin));
+};
+
+}  // namespace
+
+AttentionGradients attention_backward(const AttentionInputs& inputs, const AttentionOutput& result,
+                                      const Array& gradient, bool query, bool keys) {
+  const Heads heads(inputs);
+  const Array g = with_adjacent_columns(gradient), output = with_adjacent_columns(result.output);
+  AttentionGradients gradients;
+  if (query) gradients.query = in_the_order_of(inputs.query, inputs.query.shape());
+  if (keys) gradients.key = in_the_order_of(inputs.key, inputs.key.shape());
+  if (keys) gradients.value = in_the_order_of(inputs.value, inputs.value.shape());
+  dispatch_floating("attention", g.dtype(), [&]<class T>(Type<T>) {
+    const auto run = [&](std::int64_t h, Range some_queries, Range some_keys, bool of_query, bool of_keys) {
+      HeadGradients<T> of{heads.matrix<const T>(g, h),
+                          heads.matrix<const T>(output, h),
+                          result.log_sum_exp.data<T>() + h * heads.queries(),
+                          {},
+                          {},
+                          {}};
+      if (of_query) of.query = heads.matrix<T>(gradients.query, h);
+      if (of_keys) of.key = heads.matrix<T>(gradients.key, h), of.value = heads.matrix<T>(gradients.value, h);
+      Backward<T>(heads.head<T>(h), of, some_queries).run(some_keys);
+    };
+    const Range all_queries{0, heads.queries()}, all_keys{0, heads.keys()};
+    if (!heads.few()) {
+      heads.for_each(1, 1, [&](std::int64_t h, Range) { run(h, all_queries, all_keys, query, keys); });
+      return;
+    }
+    // Parts of a head would add to the same gradients: one pass over parts of the queries, one over parts of the keys.
+    if (query)
+      heads.for_each(heads.queries(), kQueries, [&](std::int64_t h, Range r) { run(h, r, all_keys, true, false); });
+    if (keys)
+      heads.for_each(heads.keys(), kKeys, [&](std::int64_t h, Range r) { run(h, all_queries, r, false, true); });
+  });
+  return gradients;
+}
+
+}  // namespace tapegrad::core::kernels

@@ -1,0 +1,172 @@
+// What the forward and the backward pass of fused attention share: which pairs a tile shows, operands copied to where
+// products want them, and scores turned into weights, row by row. Private to the library.
+#pragma once
+#include <tapegrad/core/kernels/attention.hpp>
+#include <tapegrad/core/kernels/simd_math.hpp>
+#include <tapegrad/core/kernels/tile_product.hpp>
+#include <tapegrad/core/kernels/transpose.hpp>
+
+namespace tapegrad::core::kernels {
+
+/// A tile: so many queries by so many keys. All that it needs fits the second cache.
+inline constexpr std::int64_t kQueries = 96, kKeys = 192;
+
+/// One head of an operand; its columns are adjacent.
+template <class T>
+struct Matrix {
+  T* data;
+  std::int64_t rows, columns, row_stride;
+};
+
+/// Memory of one task.
+template <class T>
+class Scratch {
+ public:
+  explicit Scratch(std::int64_t elements) : array_({elements}, dtype_of<T>) {}
+  T* data() const { return array_.data<T>(); }
+  void clear() const { std::fill_n(data(), array_.numel(), T(0)); }
+
+ private:
+  Array array_;
+};
+
+/// Rows of an operand, copied to aligned and padded rows.
+template <class T>
+class Block {
+ public:
+  Block(std::int64_t rows, std::int64_t columns)
+      : row_(round_up(columns, kLanes<T>)), columns_(columns), memory_(round_up(rows, kGroup) * row_) {}
+
+  void load(const Matrix<const T>& from, Range range, T scale = T(1)) {
+    T sum = 0;  // of zeros and NaNs
+    for (std::int64_t r = range.begin; r < range.end; ++r) {
+      const T* in = from.data + r * from.row_stride;
+      T* out = memory_.data() + (r - range.begin) * row_;
+      for (std::int64_t j = 0; j < columns_; ++j) {
+        out[j] = in[j] * scale;
+        sum += in[j] * T(0);
+      }
+      std::fill(out + columns_, out + row_, T(0));
+    }
+    const std::int64_t rows = range.end - range.begin;
+    std::fill(memory_.data() + rows * row_, memory_.data() + round_up(rows, kGroup) * row_, T(0));
+    finite_ = sum == 0;
+  }
+  void clear() { memory_.clear(); }
+  void scale(std::int64_t r, T factor) const {
+    for (std::int64_t j = 0; j < row_; ++j) row(r)[j] *= factor;
+  }
+  void store(const Matrix<T>& to, Range range, T scale = T(1)) const {
+    for (std::int64_t r = range.begin; r < range.end; ++r)
+      for (std::int64_t j = 0; j < columns_; ++j)
+        to.data[r * to.row_stride + j] = memory_.data()[(r - range.begin) * row_ + j] * scale;
+  }
+
+  T* row(std::int64_t r) const { return memory_.data() + r * row_; }
+  std::int64_t columns() const { return columns_; }
+  Left<T> left() const { return {memory_.data(), row_, 1}; }
+  Left<T> transposed() const { return {memory_.data(), 1, row_}; }
+  Rows<T> rows(std::int64_t first = 0) const { return {row(first), row_}; }
+  bool finite() const { return finite_; }
+
+ private:
+  std::int64_t row_, columns_;
+  Scratch<T> memory_;
+  bool finite_ = true;
+};
+
+/// Rows `range` of `from`, transposed, in panels for multiply_columns.
+template <class T>
+void load_panels(const Matrix<const T>& from, Range range, T* panels) {
+  for (std::int64_t first = range.begin; first < range.end; first += kPanel<T>) {
+    const std::int64_t width = std::min(kPanel<T>, range.end - first);
+    T* panel = panels + (first - range.begin) * from.columns;
+    transpose_strip(panel, kPanel<T>, from.data + first * from.row_stride, from.row_stride, from.columns, width);
+    for (std::int64_t k = 0; k < from.columns && width < kPanel<T>; ++k)
+      std::fill(panel + k * kPanel<T> + width, panel + (k + 1) * kPanel<T>, T(0));
+  }
+}
+
+/// Which keys a query of one head sees.
+struct Visibility {
+  std::int64_t queries, keys;
+  bool causal;
+  const bool* mask;  // or none
+  std::int64_t mask_row, mask_column;
+
+  Range of(std::int64_t query) const {
+    return {0, causal ? std::clamp<std::int64_t>(query + 1 + keys - queries, 0, keys) : keys};
+  }
+  /// Of all of these queries together.
+  Range of(Range range) const { return range.empty() ? Range{} : of(range.begin).joined(of(range.end - 1)); }
+};
+
+/// Queries by keys, and which of the keys (counted within the tile) each row and each group of rows sees.
+struct Tile {
+  Range queries, keys;
+  Range rows[kQueries], groups[kQueries / kGroup];
+
+  Tile(const Visibility& visible, Range tile_queries, Range tile_keys) : queries(tile_queries), keys(tile_keys) {
+    for (std::int64_t r = 0; r < count(); ++r) {
+      const Range seen = visible.of(queries.begin + r).within(keys);
+      rows[r] = seen.empty() ? Range{} : Range{seen.begin - keys.begin, seen.end - keys.begin};
+      groups[r / kGroup] = r % kGroup == 0 ? rows[r] : groups[r / kGroup].joined(rows[r]);
+    }
+  }
+  std::int64_t count() const { return queries.end - queries.begin; }
+  std::int64_t query_groups() const { return (count() + kGroup - 1) / kGroup; }
+  std::int64_t key_count() const { return keys.end - keys.begin; }
+  /// The rows that see one of the keys of a group.
+  Range seeing(std::int64_t group) const {
+    const Range wanted{group * kGroup, (group + 1) * kGroup};
+    Range result{0, query_groups()};
+    while (!result.empty() && groups[result.begin].within(wanted).empty()) ++result.begin;
+    while (!result.empty() && groups[result.end - 1].within(wanted).empty()) --result.end;
+    return {result.begin * kGroup, std::min(result.end * kGroup, count())};
+  }
+};
+
+template <class T>
+inline constexpr T kHidden = -std::numeric_limits<T>::infinity();
+
+/// Scores that the row doesn't see become -inf, as far as its batches reach; the batches are returned.
+template <class T>
+Range hide(T* scores, const Tile& tile, std::int64_t r, const Visibility& visible) {
+  const Range seen = tile.rows[r];
+  const Range batches{seen.begin / kLanes<T> * kLanes<T>, round_up(seen.end, kLanes<T>)};
+  std::fill(scores + batches.begin, scores + seen.begin, kHidden<T>);
+  std::fill(scores + seen.end, scores + batches.end, kHidden<T>);
+  if (visible.mask) {
+    const bool* allowed =
+        visible.mask + (tile.queries.begin + r) * visible.mask_row + tile.keys.begin * visible.mask_column;
+    for (std::int64_t j = seen.begin; j < seen.end; ++j)
+      scores[j] = allowed[j * visible.mask_column] ? scores[j] : kHidden<T>;
+  }
+  return batches;
+}
+
+/// Zeros wherever a product reads the row outside the batches that it sees.
+template <class T>
+void clear_outside(T* row, const Tile& tile, Range batches) {
+  std::fill(row, row + batches.begin, T(0));
+  std::fill(row + batches.end, std::max(row + batches.end, row + round_up(tile.key_count(), kGroup)), T(0));
+}
+
+/// c += a b; `wanted(group)`: the columns of a's group that are not zero.
+template <class T, class Wanted>
+void multiply_add(Left<T> a, std::int64_t rows, const Block<T>& b, std::int64_t depth, Rows<T> c, Wanted wanted) {
+  const Rows<const T> right{b.row(0), b.rows().row};
+  if (b.finite())
+    multiply_add((rows + kGroup - 1) / kGroup, a, right, depth, b.columns(), c, wanted);
+  else
+    multiply_add_nonzero(rows, a, right, depth, b.columns(), c);
+}
+
+/// exp(-distance) for a distance that is not negative, but for rounding; 0 from far away.
+template <class T>
+xsimd::batch<T> weight_at(const xsimd::batch<T>& distance) {
+  const xsimd::batch<T> end(simd::kDecayEnd<T>);
+  return simd::decaying_exp(xsimd::select(distance > end, end, distance));
+}
+
+}  // namespace tapegrad::core::kernels
