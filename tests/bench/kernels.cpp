@@ -1,10 +1,12 @@
 // Every kernel of a transformer's training step beside its floor: what it must move and multiply at the least, at the
-// speed that this machine reaches in this process (floors.hpp). Column floor_ms: that time; column of_floor: its share
-// of the time taken, 1 at the floor. Transcendental functions are held to memory's speed too, which they can't reach
-// within the caches. Options are Google Benchmark's:
+// speed that this machine reaches in this process (floors.hpp). Columns: floor_ms, that time; of_floor, its share of
+// the median time taken, 1 at the floor; quiet_of_floor, the same of the quietest round, which neighbours disturb
+// least. Transcendental functions are held to memory's speed too, which they can't reach within the caches. Options are
+// Google Benchmark's:
 //   kernels --benchmark_filter='layer_norm.*threads:2'
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -125,9 +127,9 @@ void add_by_index(Rows& rows) {
     add(rows, std::string("cross_entropy/") + size.name, moving(logits + 2 * tokens, Pass::read),
         moving(3 * logits + 4 * tokens), {{size.tokens, size.classes}},
         [indices](const Tensors& x) { return tg::nn::cross_entropy(x[0], indices); });
-    // A row read and written for each index; backward g is read and the whole table written.
-    add(rows, std::string("embedding/") + size.name, moving(2 * vectors + 2 * tokens),
-        moving(3 * vectors + table + 4 * tokens), {{size.classes, size.width}},
+    // The rows that are asked for are read, and written for each index; backward g is read and the whole table written.
+    add(rows, std::string("embedding/") + size.name, moving(std::min(vectors, table) + vectors + 2 * tokens),
+        moving(std::min(vectors, table) + 2 * vectors + table + 4 * tokens), {{size.classes, size.width}},
         [indices](const Tensors& x) { return tg::embedding(x[0], indices); });
   }
 }
@@ -237,11 +239,18 @@ void run(benchmark::State& state, const Row& row, const bench::Floors& floors) {
   tg::set_num_threads(threads);
   const auto work = row.prepare();
   work();
-  const double floor = floors.ms(row.work, threads), start = bench::now_ms();
-  for (auto _ : state) work();
-  const double ms = (bench::now_ms() - start) / static_cast<double>(state.iterations());
+  std::vector<double> times;
+  for (auto _ : state) {
+    const double start = bench::now_ms();
+    work();
+    times.push_back(bench::now_ms() - start);
+  }
+  std::sort(times.begin(), times.end());
+  const double floor = floors.ms(row.work, threads);
   state.counters["floor_ms"] = floor;
-  state.counters["of_floor"] = floor / ms;
+  state.counters["median_ms"] = times[times.size() / 2];
+  state.counters["of_floor"] = floor / times[times.size() / 2];
+  state.counters["quiet_of_floor"] = floor / times.front();
 }
 
 }  // namespace
