@@ -139,11 +139,11 @@ Tensor clamp(const Tensor& x, double low, double high) {
                 [x, low, high](const Tensor& g) { return Tensors{where(logical_and(ge(x, low), le(x, high)), g, 0)}; });
 }
 
+Tensor gelu_gradient(const Tensor& g, const Tensor& x) {
+  return g * ((erf(x * kSqrtHalf) + 1) * 0.5 + x * (exp(square(x) * -0.5) * kInverseSqrtTwoPi));
+}
+
 Tensor gelu(const Tensor& x, GeluApproximation approximate) {
-  // d/dx x Phi(x) = Phi(x) + x Phi'(x).
-  const auto exact = [](auto& g, auto& x) {
-    return g * ((erf(x * kSqrtHalf) + 1) * 0.5 + x * (exp(square(x) * -0.5) * kInverseSqrtTwoPi));
-  };
   // The same for Phi(x) = sigmoid(2u), u = sqrt(2 / pi) (x + 0.044715 x^3).
   const auto by_tanh = [](auto& g, auto& x) {
     const Tensor v = clamp(x, -30, 30);  // farther outside nothing changes, but x^3 would overflow
@@ -152,7 +152,7 @@ Tensor gelu(const Tensor& x, GeluApproximation approximate) {
   };
   if (approximate == GeluApproximation::tanh)
     return by_input("gelu_tanh", x, float32, kernels::gelu_tanh, fused(kernels::gelu_tanh_backward, by_tanh));
-  return by_input("gelu", x, float32, kernels::gelu, fused(kernels::gelu_backward, exact));
+  return by_input("gelu", x, float32, kernels::gelu, fused(kernels::gelu_backward, gelu_gradient));
 }
 
 Tensor Tensor::exp() const { return tapegrad::exp(*this); }

@@ -1,3 +1,4 @@
+#include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/matrix.hpp>
 #include <tapegrad/autograd/neural.hpp>
 #include <tapegrad/autograd/operation.hpp>
@@ -7,17 +8,17 @@
 namespace tapegrad {
 namespace {
 
-void check_arguments(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+void check_arguments(const std::string& name, const Tensor& x, const Tensor& weight, const Tensor& bias) {
   if (weight.rank() != 2)
-    throw ShapeError("linear: weight must have shape [out, in]; got " + weight.shape().to_string());
+    throw ShapeError(name + ": weight must have shape [out, in]; got " + weight.shape().to_string());
   if (x.rank() == 0 || x.size(-1) != weight.size(1))
-    throw ShapeError("linear: the last dimension of x must be that of weight, [out, in]; got x of shape " +
+    throw ShapeError(name + ": the last dimension of x must be that of weight, [out, in]; got x of shape " +
                      x.shape().to_string() + " and weight of shape " + weight.shape().to_string());
   if (bias.defined() && bias.shape() != Shape{weight.size(0)})
-    throw ShapeError("linear: bias must have shape " + Shape{weight.size(0)}.to_string() +
+    throw ShapeError(name + ": bias must have shape " + Shape{weight.size(0)}.to_string() +
                      ", one element for each row of weight; got " + bias.shape().to_string());
   if (!is_floating(x.dtype()) || weight.dtype() != x.dtype() || (bias.defined() && bias.dtype() != x.dtype()))
-    throw DtypeError("linear: x, weight and bias must all be float32 or all float64; got " +
+    throw DtypeError(name + ": x, weight and bias must all be float32 or all float64; got " +
                      std::string(name_of(x.dtype())) + ", " + std::string(name_of(weight.dtype())) +
                      (bias.defined() ? " and " + std::string(name_of(bias.dtype())) : std::string()) +
                      "; convert them with .to()");
@@ -36,22 +37,58 @@ Array product(const Array& x, const Array& weight, const Array& bias) {
   return out.reshaped(shape);
 }
 
+/// The rows of g W, in the memory of the gradient that x has so far where there is one: that saves a pass.
+Tensor to_input(const Tensor& g, const Tensor& weight, const Shape& shape) {
+  if (!is_recording({g, weight}))
+    if (const Array sum = autograd::take_gradient(0); sum.defined()) {
+      kernels::matmul_into(sum.reshaped({g.size(0), weight.size(1)}), g.array(), weight.array(), true);
+      return Tensor(sum);
+    }
+  return reshape(matmul(g, weight), shape);
+}
+
+/// The gradients of x W^T + b for those inputs that want one, but that of x.
+Tensors to_parameters(const Tensor& g, const Tensor& x, bool biased) {
+  Tensors gradients(biased ? 3 : 2);
+  if (needs_gradient(1)) gradients[1] = matmul(transpose(g, 0, 1), reshape(x, {g.size(0), x.size(-1)}));
+  if (biased && needs_gradient(2)) gradients[2] = sum(g, 0);
+  return gradients;
+}
+
 }  // namespace
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
-  check_arguments(x, weight, bias);
+  check_arguments("linear", x, weight, bias);
   const autograd::TensorRef inputs[3] = {x, weight, bias};
   const bool biased = bias.defined();
   const auto value = [&] { return product(x.array(), weight.array(), biased ? bias.array() : Array()); };
-  return record("linear", value, autograd::Inputs(inputs, biased ? 3 : 2), [x, weight, biased](const Tensor& g) {
-    const std::int64_t rows = rows_of(x.shape());
-    const Tensor g_rows = reshape(g, {rows, weight.size(0)});
-    Tensors gradients(biased ? 3 : 2);
-    if (needs_gradient(0)) gradients[0] = reshape(matmul(g_rows, weight), x.shape());
-    if (needs_gradient(1)) gradients[1] = matmul(transpose(g_rows, 0, 1), reshape(x, {rows, weight.size(1)}));
-    if (biased && needs_gradient(2)) gradients[2] = sum(g_rows, 0);
+  return record("linear", value, autograd::Inputs(inputs, biased ? 3 : 2), [x, weight, biased](const Tensor& gradient) {
+    const Tensor g = reshape(gradient, {rows_of(x.shape()), weight.size(0)});
+    Tensors gradients = to_parameters(g, x, biased);
+    if (needs_gradient(0)) gradients[0] = to_input(g, weight, x.shape());
     return gradients;
   });
+}
+
+Tensor gelu_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  check_arguments("gelu_linear", x, weight, bias);
+  const autograd::TensorRef inputs[3] = {x, weight, bias};
+  const bool biased = bias.defined();
+  const auto value = [&] { return product(kernels::gelu(x.array()), weight.array(), biased ? bias.array() : Array()); };
+  const auto backward = [x, weight, biased](const Tensor& gradient) {
+    const Tensor g = reshape(gradient, {rows_of(x.shape()), weight.size(0)});
+    const Tensor to_activation = reshape(matmul(g, weight), x.shape());
+    if (!is_recording({gradient, x, weight})) {
+      const Tensor activation(kernels::gelu_forward_backward(to_activation.array(), x.array()));
+      Tensors gradients = to_parameters(g, activation, biased);
+      gradients[0] = to_activation;
+      return gradients;
+    }
+    Tensors gradients = to_parameters(g, gelu(x), biased);
+    gradients[0] = gelu_gradient(to_activation, x);
+    return gradients;
+  };
+  return record("gelu_linear", value, autograd::Inputs(inputs, biased ? 3 : 2), backward);
 }
 
 }  // namespace tapegrad

@@ -31,6 +31,10 @@ inline bool is_promoted(const Tensor& x, const Scalar& scalar) { return scalar.p
 
 inline kernels::Number number(const Scalar& scalar) { return {scalar.real(), scalar.integer()}; }
 
+/// Inside a closure: the gradient that input `i` has so far, if its memory may be written to (undefined if not). It then
+/// has to be part of the gradient that the closure returns for the input.
+core::Array take_gradient(int i);
+
 inline void check_floating(const char* operation, const Tensor& x) {
   if (!is_floating(x.dtype()))
     throw DtypeError(std::string(operation) + ": expected a float32 or float64 tensor; got " +
@@ -38,4 +42,8 @@ inline void check_floating(const char* operation, const Tensor& x) {
 }
 
 }  // namespace autograd
+
+/// g times the derivative of gelu: d/dx x Phi(x) = Phi(x) + x Phi'(x), as differentiable operations.
+Tensor gelu_gradient(const Tensor& g, const Tensor& x);
+
 }  // namespace tapegrad

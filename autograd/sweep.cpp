@@ -9,6 +9,7 @@
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/grad.hpp>
+#include <tapegrad/autograd/operation.hpp>
 #include <tapegrad/autograd/reductions.hpp>
 #include <tapegrad/autograd/sweep.hpp>
 #include <tapegrad/autograd/tape.hpp>
@@ -22,8 +23,11 @@ namespace {
 using EntrySet = std::unordered_set<const Entry*>;
 using LeafSet = std::unordered_set<const TensorBody*>;
 
+class Sweep;
+
 /// What this thread is sweeping.
 struct SweepState {
+  Sweep* sweep = nullptr;
   const Entry* running = nullptr;     // the entry whose closure is being run
   const EntrySet* entries = nullptr;  // in a sweep for certain inputs: the entries on their paths,
   const LeafSet* leaves = nullptr;    // and those inputs that are leaves
@@ -45,11 +49,15 @@ class StateGuard {
   SweepState before_;
 };
 
-/// `first` + `second`; in the memory of `first` if nobody else can see it.
+/// Nobody else can see the memory of `sum`.
+bool is_writable(const Tensor& sum) {
+  return !grad_enabled() && !sum.requires_grad() && sum.body()->references.load() == 1 &&
+         sum.body()->array.owns_alone() && sum.body()->array.is_contiguous();
+}
+
+/// `first` + `second`; in the memory of `first` if that may be.
 Tensor accumulate(Tensor first, const Tensor& second) {
-  const bool alone = !grad_enabled() && !first.requires_grad() && first.body()->references.load() == 1 &&
-                     first.body()->array.owns_alone() && first.body()->array.is_contiguous();
-  if (!alone) return first + second;
+  if (!is_writable(first)) return first + second;
   core::kernels::add_in_place(first.body()->array, second.body()->array);
   return first;
 }
@@ -100,6 +108,17 @@ class Sweep {
   };
   std::unordered_map<const TensorBody*, Leaf>& leaves() { return leaves_; }
 
+  core::Array take(const Edge& edge) {
+    Tensor* sum = nullptr;
+    if (edge.entry()) {
+      if (auto found = waiting_.find(edge.entry()->number()); found != waiting_.end()) sum = &found->second.second;
+    } else if (auto found = leaves_.find(edge.leaf()); found != leaves_.end()) {
+      sum = &found->second.gradient;
+    }
+    if (!sum || !sum->defined() || !is_writable(*sum)) return {};
+    return std::exchange(*sum, {}).body()->array;
+  }
+
  private:
   static bool wanted_inside(const Entry& entry) {
     for (int i = 0; i < entry.inputs(); ++i)
@@ -116,7 +135,7 @@ class Sweep {
     const Span span(entry);
     Tensors gradients;
     {
-      StateGuard inside({&entry, state.entries, state.leaves});
+      StateGuard inside({this, &entry, state.entries, state.leaves});
       gradients = entry.run(gradient);
     }
     gradient = {};
@@ -208,6 +227,8 @@ bool needs_gradient(int i) {
   return !state.running || i >= state.running->inputs() || is_wanted(state.running->edge(i));
 }
 
+core::Array take_gradient(int i) { return state.sweep ? state.sweep->take(state.running->edge(i)) : core::Array(); }
+
 namespace {
 
 void backward(const Tensor& output, const Tensor& gradient, const BackwardOptions& options) {
@@ -253,7 +274,7 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& o
   LeafSet used;
   const EntrySet paths = on_paths(outputs, targets, leaves, used);
   if (!options.allow_unused) check_used(inputs, paths, used);
-  StateGuard outside({nullptr, &paths, &leaves});
+  StateGuard outside({nullptr, nullptr, &paths, &leaves});
   Sweep sweep(options.retain_graph, options.create_graph);
   for (std::size_t i = 0; i < outputs.size(); ++i) sweep.start(outputs[i], seeds[i]);
   sweep.run(&captured);

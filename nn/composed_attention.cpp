@@ -17,13 +17,13 @@ namespace {
 /// softmax(scale * scores) among what is allowed, 0 elsewhere; `mask` is undefined, or boolean and of the scores'
 /// shape. d/dscores = scale w (g - sum(g w)).
 Tensor masked_softmax(const Tensor& scores, const Array& mask, bool causal, double scale) {
-  return record("masked_softmax", kernels::masked_softmax(scores.array(), mask, causal, scale), {scores},
-                [scale](const Tensor& g, const Tensor& weights) {
-                  if (!is_recording({g, weights}))
-                    return Tensors{Tensor(kernels::masked_softmax_backward(g.array(), weights.array(), scale))};
-                  const Tensor product = where(eq(weights, 0), 0.0, g) * weights;
-                  return Tensors{scale * (product - weights * product.sum(-1, true))};
-                });
+  const auto value = [&] { return kernels::masked_softmax(scores.array(), mask, causal, scale); };
+  return record("masked_softmax", value, {scores}, [scale](const Tensor& g, const Tensor& weights) {
+    if (!is_recording({g, weights}))
+      return Tensors{Tensor(kernels::masked_softmax_backward(g.array(), weights.array(), scale))};
+    const Tensor product = where(eq(weights, 0), 0.0, g) * weights;
+    return Tensors{scale * (product - weights * product.sum(-1, true))};
+  });
 }
 
 bool all_finite(const Tensor& x) { return kernels::all_finite(x.array()); }

@@ -19,14 +19,24 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, const Linear
   if (options.bias) bias_ = register_parameter("bias", init::uniform_(empty({out_features}), -bound, bound));
 }
 
-Tensor Linear::forward(const Tensor& x) const {
-  const auto here = scope();
+void Linear::check(const Tensor& x) const {
   if (x.rank() == 0 || x.size(-1) != in_features())
     throw ShapeError(
         fmt::format("Linear: expected in_features = {} in the last dimension of the input; got {}; reshape the input "
                     "or make the layer as wide as it",
                     in_features(), x.shape()));
+}
+
+Tensor Linear::forward(const Tensor& x) const {
+  const auto here = scope();
+  check(x);
   return linear(x, weight_, bias_);
+}
+
+Tensor Linear::of_gelu(const Tensor& x) const {
+  const auto here = scope();
+  check(x);
+  return gelu_linear(x, weight_, bias_);
 }
 
 }  // namespace tapegrad::nn

@@ -16,6 +16,8 @@ class Linear : public Module {
   /// x [..., in_features] -> [..., out_features].
   Tensor forward(const Tensor& x) const;
   Tensor operator()(const Tensor& x) const { return forward(x); }
+  /// forward(gelu(x)), which keeps x alone for its gradient.
+  Tensor of_gelu(const Tensor& x) const;
 
   std::int64_t in_features() const { return weight_.size(1); }
   std::int64_t out_features() const { return weight_.size(0); }
@@ -24,6 +26,8 @@ class Linear : public Module {
   const Tensor& bias() const { return bias_; }
 
  private:
+  void check(const Tensor& x) const;
+
   Tensor weight_;
   Tensor bias_;
 };

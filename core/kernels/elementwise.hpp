@@ -60,5 +60,7 @@ using BackwardFromResult = Array(const Array& g, const Array& y);
 using BackwardFromInput = Array(const Array& g, const Array& x);
 BackwardFromResult sqrt_backward, tanh_backward, sigmoid_backward;
 BackwardFromInput relu_backward, silu_backward, gelu_backward, gelu_tanh_backward;
+/// gelu(x), while g, which is contiguous, is multiplied in place by the derivative.
+Array gelu_forward_backward(const Array& g, const Array& x);
 
 }  // namespace tapegrad::core::kernels

@@ -28,24 +28,48 @@ Array backward(const char* name, const Array& g, const Array& v, F f) {
 }
 
 /// x F(x) of a distribution: x - x F(-x) for positive x, so that both sides need the tail alone.
+template <class X>
+X gated_value(const X& x, const X& z, const X& tail) {
+  return xsimd::select(x > X(0), x, X(0)) - z * tail;
+}
+/// Its derivative, F(x) + x F'(x); for x and -x these add up to 1.
+template <class X>
+X gated_slope(const X& x, const X& z, const X& tail, const X& density) {
+  const X left = tail - z * density;
+  return xsimd::select(x < X(0), left, X(1) - left);
+}
+
 template <class F>
 Array gated(const char* name, const Array& x) {
   return function(name, x, [](auto v) {
-    using X = decltype(v);
-    const X z = simd::magnitude(v, F::template kEnd<typename X::value_type>);
-    return xsimd::select(v > X(0), v, X(0)) - z * F::at(z).tail;
+    const auto z = simd::magnitude(v, F::template kEnd<typename decltype(v)::value_type>);
+    return gated_value(v, z, F::at(z).tail);
   });
 }
-/// Its derivative, F(x) + x F'(x); for x and -x these add up to 1.
 template <class F>
 Array gated_backward(const char* name, const Array& g, const Array& x) {
   return backward(name, g, x, [](auto g, auto x) {
-    using X = decltype(x);
-    const X z = simd::magnitude(x, F::template kEnd<typename X::value_type>);
+    const auto z = simd::magnitude(x, F::template kEnd<typename decltype(x)::value_type>);
     const auto [tail, density] = F::at(z);
-    const X left = tail - z * density;
-    return g * xsimd::select(x < X(0), left, X(1) - left);
+    return g * gated_slope(x, z, tail, density);
   });
+}
+/// Both in one pass: returns x F(x), and multiplies the elements of g by the derivative.
+template <class F>
+Array gated_forward_backward(const char* name, const Array& g, const Array& x_any) {
+  const Array x = x_any.contiguous(), y(x.shape(), x.dtype());
+  dispatch_floating(name, x.dtype(), [&]<class T>(Type<T>) {
+    parallel_ranges(x.numel(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      for_each_batch<T>(end - begin, [&](std::int64_t i, auto count) {
+        const simd::Batch<T> v = load(x.data<T>() + begin + i, count), z = simd::magnitude(v, F::template kEnd<T>);
+        const auto [tail, density] = F::at(z);
+        T* gradient = g.data<T>() + begin + i;
+        store(y.data<T>() + begin + i, gated_value(v, z, tail), count);
+        store(gradient, load(gradient, count) * gated_slope(v, z, tail, density), count);
+      });
+    });
+  });
+  return y;
 }
 
 std::int64_t select(bool chosen, std::int64_t a, std::int64_t b) { return chosen ? a : b; }
@@ -114,5 +138,6 @@ Array relu_backward(const Array& g, const Array& x) { return backward("relu", g,
 Array silu_backward(const Array& g, const Array& x) { return gated_backward<Logistic>("silu", g, x); }
 Array gelu_backward(const Array& g, const Array& x) { return gated_backward<Normal>("gelu", g, x); }
 Array gelu_tanh_backward(const Array& g, const Array& x) { return gated_backward<TanhNormal>("gelu", g, x); }
+Array gelu_forward_backward(const Array& g, const Array& x) { return gated_forward_backward<Normal>("gelu", g, x); }
 
 }  // namespace tapegrad::core::kernels

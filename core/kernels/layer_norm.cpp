@@ -38,9 +38,9 @@ void normalize_row(T* y, const T* x, const T* stats, const T* weight, const T* b
   });
 }
 
-/// inverse (gw - mean(gw) - n mean(gw n)), where n is the normalised row and gw = g weight.
+/// inverse (gw - mean(gw) - n mean(gw n)), where n is the normalised row and gw = g weight; added to gx, if `add`.
 template <class T>
-void backward_row(T* gx, const T* g, const T* x, const T* stats, const T* weight, std::int64_t size) {
+void backward_row(T* gx, bool add, const T* g, const T* x, const T* stats, const T* weight, std::int64_t size) {
   using Batch = xsimd::batch<T>;
   const Batch mean(stats[0]), inverse(stats[1]);
   const auto weighted = [&](std::int64_t i, auto count) {
@@ -56,7 +56,8 @@ void backward_row(T* gx, const T* g, const T* x, const T* stats, const T* weight
   const Batch a(xsimd::hadd(total) / n), b(xsimd::hadd(dot) / n);
   for_each_batch<T>(size, [&](std::int64_t i, auto count) {
     const Batch normal = (load(x + i, count) - mean) * inverse;
-    store(gx + i, (weighted(i, count) - a - normal * b) * inverse, count);
+    const Batch gradient = (weighted(i, count) - a - normal * b) * inverse;
+    store(gx + i, add ? load(gx + i, count) + gradient : gradient, count);
   });
 }
 
@@ -101,11 +102,11 @@ LayerNorm layer_norm(const Array& x_any, const Array& weight_any, const Array& b
 }
 
 LayerNormGradients layer_norm_backward(const Array& g_any, const Array& x_any, const Array& weight_any,
-                                       const Array& stats, std::int64_t width, bool with_weight) {
+                                       const Array& stats, std::int64_t width, bool with_weight, const Array& sum) {
   const Array g = g_any.contiguous(), x = x_any.contiguous(), weight = weight_any.contiguous();
   const std::int64_t rows = rows_of(x, width), block = rows_per_block(rows, width);
   const std::int64_t blocks = std::max<std::int64_t>(1, (rows + block - 1) / block);
-  LayerNormGradients result{Array(x.shape(), x.dtype()), {}, {}};
+  LayerNormGradients result{sum.defined() ? sum : Array(x.shape(), x.dtype()), {}, {}};
   Array sums;
   if (with_weight) {
     sums = Array({blocks, 2 * width}, x.dtype());
@@ -117,7 +118,7 @@ LayerNormGradients layer_norm_backward(const Array& g_any, const Array& x_any, c
     parallel_ranges(rows, block, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         const std::int64_t at = row * width;
-        backward_row(gx + at, pg + at, px + at, ps + 2 * row, pw, width);
+        backward_row(gx + at, sum.defined(), pg + at, px + at, ps + 2 * row, pw, width);
         if (partial) accumulate_row(partial + begin / block * 2 * width, pg + at, px + at, ps + 2 * row, width);
       }
     });

@@ -15,8 +15,9 @@ struct LayerNormGradients {
   Array x;
   Array weight, bias;  // [width]; undefined unless asked for
 };
-/// One pass over g and x. `with_weight`: the gradients of weight and bias are wanted too.
+/// One pass over g and x. `with_weight`: the gradients of weight and bias are wanted too. `sum`: a contiguous array
+/// like x to which its gradient is added, or undefined.
 LayerNormGradients layer_norm_backward(const Array& g, const Array& x, const Array& weight, const Array& stats,
-                                       std::int64_t width, bool with_weight);
+                                       std::int64_t width, bool with_weight, const Array& sum = {});
 
 }  // namespace tapegrad::core::kernels

@@ -98,7 +98,10 @@ void add_neural_rows(Rows& rows) {
   add_shapes(rows, "embedding", "nothing of", [](const Tensors& in) { return embedding(in[0], zeros({0}, int64)); },
              {{5, 3}});
   const Apply affine = [](const Tensors& in) { return linear(in[0], in[1], in.size() > 2 ? in[2] : Tensor()); };
+  const Apply activated = [](const Tensors& in) { return gelu_linear(in[0], in[1], in.size() > 2 ? in[2] : Tensor()); };
   for (const Shape& shape : {Shape{4, 3}, Shape{3}, Shape{2, 2, 3}, Shape{0, 3}, Shape{1, 17}}) {
+    add_shapes(rows, "gelu_linear", "", activated, {shape, {2, shape.back()}, {2}});
+    add_shapes(rows, "gelu_linear", "no bias,", activated, {shape, {2, shape.back()}});
     add_shapes(rows, "linear", "", affine, {shape, {2, shape.back()}, {2}});
     add_shapes(rows, "linear", "no bias,", affine, {shape, {2, shape.back()}});
   }

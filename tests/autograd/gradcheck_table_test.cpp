@@ -218,6 +218,7 @@ const Misuse misuses[] = {
      }},
     {"layer_norm", [](const Tensor& x, const Tensor& y) { return layer_norm(x, y, {}); }},
     {"linear", [](const Tensor& x, const Tensor& y) { return linear(x, y); }},
+    {"gelu_linear", [](const Tensor& x, const Tensor& y) { return gelu_linear(x, y); }},
     {"embedding", [](const Tensor& x, const Tensor&) { return embedding(x, tensor({2})); }},
     {"cross_entropy_rows",
      [](const Tensor& x, const Tensor&) {

@@ -109,6 +109,65 @@ TEST_P(Neural, LinearIsAProductAndASum) {
   EXPECT_TRUE(allclose(linear(x, w), matmul(x, w.transpose(0, 1)), near, near));
 }
 
+TEST_P(Neural, GeluLinearIsTheTwoOperations) {
+  for (const Shape& shape : {Shape{300, 37}, Shape{3, 5, 16}, Shape{16}}) {
+    const Tensor x = randn(shape, GetParam()).requires_grad_(),
+                 w = randn({11, shape.back()}, GetParam()).requires_grad_(),
+                 b = randn({11}, GetParam()).requires_grad_();
+    const Tensor together = gelu_linear(x, w, b), apart = linear(gelu(x), w, b);
+    EXPECT_TRUE(equal(together, apart));
+    const Tensor g = randn(apart.shape(), GetParam());
+    const Tensors got = autograd::grad({together}, {x, w, b}, {.grad_outputs = {g}});
+    const Tensors expected = autograd::grad({apart}, {x, w, b}, {.grad_outputs = {g}});
+    for (std::size_t i = 0; i < 3; ++i)
+      EXPECT_TRUE(allclose(got[i], expected[i], 0, GetParam() == float32 ? 1e-6 : 1e-14)) << i;
+  }
+}
+
+TEST(GeluLinear, KeepsItsInputAlone) {
+  const Tensor w = randn({2, 1000}).requires_grad_();
+  const auto kept = [&](auto f) {
+    const std::int64_t before = memory::current();
+    const Tensor y = f(randn({64, 1000}).requires_grad_());
+    return memory::current() - before;
+  };
+  const std::int64_t together = kept([&](const Tensor& x) { return gelu_linear(x * 2, w); });
+  const std::int64_t apart = kept([&](const Tensor& x) { return linear(gelu(x * 2), w); });
+  EXPECT_GE(apart - together, 64 * 1000 * 4);
+}
+
+/// A gradient that a product or a norm adds in place to what other uses of its input have left.
+TEST_P(Neural, GradientsOfSharedInputsAddUp) {
+  const Tensor x = randn({6, 8}, GetParam()).requires_grad_(), ones_like_rows = ones({8}, GetParam());
+  const Tensor w[] = {randn({5, 8}, GetParam()), randn({5, 8}, GetParam()), randn({8, 8}, GetParam())};
+  const auto parts = [&](const Tensor& h) {
+    return Tensors{linear(h, w[0]).pow(2).sum(), linear(h, w[1]).sum(),
+                   linear(layer_norm(h, ones_like_rows, {}), w[2]).sum(), h.pow(3).sum()};
+  };
+  for (const bool leaf : {true, false}) {
+    const auto input = [&] { return leaf ? x : x * 3; };
+    Tensor expected = zeros({6, 8}, GetParam());
+    for (std::size_t i = 0; i < 4; ++i) expected = expected + autograd::grad({parts(input())[i]}, {x})[0];
+    x.set_grad({});
+    const Tensors all = parts(input());
+    (all[3] + all[0] + all[2] + all[1]).backward();
+    EXPECT_TRUE(allclose(x.grad(), expected, GetParam() == float32 ? 1e-5 : 1e-12));
+    EXPECT_TRUE(equal(autograd::grad({parts(x)[0] + parts(x)[1]}, {x})[0],
+                      autograd::grad({parts(x)[0] + parts(x)[1]}, {x})[0]));
+  }
+}
+
+/// What the caller holds is never written to.
+TEST(Linear, AGivenGradientStaysAsItIs) {
+  const Tensor x = randn({4, 4}).requires_grad_(), w = randn({4, 4});
+  const Tensor g = randn({4, 4}), copy = g.clone();
+  const Tensor y = x * 2;
+  const Tensors seen = autograd::grad({y, linear(y, w)}, {y, x}, {.grad_outputs = {g, g}});
+  EXPECT_TRUE(equal(g, copy));
+  EXPECT_TRUE(allclose(seen[0], g + matmul(g, w)));
+  EXPECT_TRUE(allclose(seen[1], seen[0] * 2));
+}
+
 TEST(Linear, EmptySizesAndWrongOnes) {
   EXPECT_TRUE(equal(linear(zeros({3, 0}), zeros({2, 0}), ones({2})), ones({3, 2})));
   EXPECT_TRUE(equal(linear(zeros({3, 0}), zeros({2, 0})), zeros({3, 2})));

@@ -232,6 +232,10 @@ def matrices(cases):
               [torch.tensor([[2.0, 1.0, 0.0], [0.0, 0.0, 0.0], [1.0, 3.0, 2.0]]), torch.tensor([0, -100, 2])], ignore=-100)
     cases.add("cross_entropy_rows", lambda x, t: F.cross_entropy(x, t, reduction="none"),
               [torch.tensor([[1000.0, 0.0], [1000.0, 0.0]]), torch.tensor([1, 0])], ignore=-100)
+    for shape, out in (((3,), 2), ((4, 3), 2), ((2, 2, 3), 1), ((0, 3), 2), ((5, 17), 9)):
+        for bias in (True, False):
+            cases.add("gelu_linear", lambda x, w, b: F.linear(F.gelu(x), w, b),
+                      [randn(*shape), randn(out, shape[-1]), randn(out) if bias else None])
 
 
 def layers(cases):

@@ -136,6 +136,7 @@ void add_matrices(Operations& all) {
                                   : embedding(in[0], in[1]);
   };
   all["linear"] = [](const Tensors& in, const Json&) { return linear(in[0], in[1], in[2]); };
+  all["gelu_linear"] = [](const Tensors& in, const Json&) { return gelu_linear(in[0], in[1], in[2]); };
   all["cross_entropy_rows"] = [](const Tensors& in, const Json& at) {
     return cross_entropy_rows(in[0], in[1], at["ignore"]);
   };
