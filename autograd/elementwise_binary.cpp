@@ -37,44 +37,43 @@ Tensor choice(const char* name, Array (*kernel)(const Array&, const Array&), con
 Tensor operator+(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](auto& p, auto& q) { return p + q; });
   const auto value = [&] { return kernels::add(a.array(), b.array()); };
-  return record("add", value, {a, b}, [](const Tensor& g) { return Tensors{g, g}; });
+  return record("add", value, {a, b}, [](const Tensor& g) { return list_of(g, g); });
 }
 Tensor operator+(const Tensor& a, const Scalar& b) {
   if (!is_promoted(a, b)) return promoted(a, b) + b;
   const auto value = [&] { return kernels::add(a.array(), number(b)); };
-  return record("add_scalar", value, {a}, [](const Tensor& g) { return Tensors{g}; });
+  return record("add_scalar", value, {a}, [](const Tensor& g) { return list_of(g); });
 }
 Tensor operator+(const Scalar& a, const Tensor& b) { return b + a; }
 
 Tensor operator-(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](auto& p, auto& q) { return p - q; });
   const auto value = [&] { return kernels::subtract(a.array(), b.array()); };
-  return record("subtract", value, {a, b}, [](const Tensor& g) {
-    return Tensors{g, needs_gradient(1) ? -g : Tensor()};
-  });
+  return record("subtract", value, {a, b},
+                [](const Tensor& g) { return list_of(g, needs_gradient(1) ? -g : Tensor()); });
 }
 Tensor operator-(const Tensor& a, const Scalar& b) {
   if (!is_promoted(a, b)) return promoted(a, b) - b;
   const auto value = [&] { return kernels::subtract(a.array(), number(b)); };
-  return record("subtract_scalar", value, {a}, [](const Tensor& g) { return Tensors{g}; });
+  return record("subtract_scalar", value, {a}, [](const Tensor& g) { return list_of(g); });
 }
 Tensor operator-(const Scalar& a, const Tensor& b) {
   if (!is_promoted(b, a)) return a - promoted(b, a);
   const auto value = [&] { return kernels::subtract(number(a), b.array()); };
-  return record("scalar_subtract", value, {b}, [](const Tensor& g) { return Tensors{-g}; });
+  return record("scalar_subtract", value, {b}, [](const Tensor& g) { return list_of(-g); });
 }
 
 Tensor operator*(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](auto& p, auto& q) { return p * q; });
   const auto value = [&] { return kernels::multiply(a.array(), b.array()); };
   return record("multiply", value, {a, b}, [a, b](const Tensor& g) {
-    return Tensors{needs_gradient(0) ? g * b : Tensor(), needs_gradient(1) ? g * a : Tensor()};
+    return list_of(needs_gradient(0) ? g * b : Tensor(), needs_gradient(1) ? g * a : Tensor());
   });
 }
 Tensor operator*(const Tensor& a, const Scalar& b) {
   if (!is_promoted(a, b)) return promoted(a, b) * b;
   const auto value = [&] { return kernels::multiply(a.array(), number(b)); };
-  return record("multiply_scalar", value, {a}, [b](const Tensor& g) { return Tensors{g * b}; });
+  return record("multiply_scalar", value, {a}, [b](const Tensor& g) { return list_of(g * b); });
 }
 Tensor operator*(const Scalar& a, const Tensor& b) { return b * a; }
 
@@ -84,13 +83,13 @@ Tensor operator/(const Tensor& a, const Tensor& b) {
   const auto value = [&] { return kernels::divide(a.array(), b.array()); };
   return record("divide", value, {a, b}, [a, b](const Tensor& g, const Tensor& y) {
     const Tensor to_a = g / b;
-    return Tensors{to_a, needs_gradient(1) ? -(to_a * y) : Tensor()};
+    return list_of(to_a, needs_gradient(1) ? -(to_a * y) : Tensor());
   });
 }
 Tensor operator/(const Tensor& a, const Scalar& b) {
   if (!is_floating(a.dtype())) return as_floating(a) / b;
   const auto value = [&] { return kernels::divide(a.array(), number(b)); };
-  return record("divide_scalar", value, {a}, [b](const Tensor& g) { return Tensors{g / b}; });
+  return record("divide_scalar", value, {a}, [b](const Tensor& g) { return list_of(g / b); });
 }
 Tensor operator/(const Scalar& a, const Tensor& b) {
   if (!is_floating(b.dtype())) return a / as_floating(b);
@@ -118,7 +117,7 @@ Tensor pow(const Tensor& a, const Scalar& b) {
   const auto value = [&] { return kernels::pow(a.array(), number(b)); };
   return record("pow_scalar", value, {a}, [a, b](const Tensor& g) {
     if (b.real() == 0) return Tensors{zeros_like(g)};
-    if (b.real() == 1) return Tensors{g};
+    if (b.real() == 1) return list_of(g);
     if (b.real() == 2) return Tensors{g * (a * 2)};
     const Tensor base = b.real() < 1 ? where(logical_and(eq(g, 0), eq(a, 0)), 1, a) : a;
     return Tensors{g * (pow(base, b.real() - 1) * b)};

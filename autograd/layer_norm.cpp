@@ -44,9 +44,9 @@ struct LayerNormBackward {
   Tensors fused(const Tensor& g) const {
     const int inputs = 1 + weight.defined() + bias.defined();
     const bool parameters = inputs > 1 && (needs_gradient(1) || needs_gradient(inputs - 1));
-    const auto gradients = kernels::layer_norm_backward(
-        g.array(), x.array(), weight.defined() ? weight.array() : Array(), stats, shape.numel(), parameters,
-        autograd::take_gradient(0));
+    const auto gradients =
+        kernels::layer_norm_backward(g.array(), x.array(), weight.defined() ? weight.array() : Array(), stats,
+                                     shape.numel(), parameters, autograd::take_gradient(0));
     if (!parameters) return {Tensor(gradients.x), {}, {}};
     return {Tensor(gradients.x), Tensor(gradients.weight.reshaped(shape)), Tensor(gradients.bias.reshaped(shape))};
   }

@@ -31,8 +31,17 @@ inline bool is_promoted(const Tensor& x, const Scalar& scalar) { return scalar.p
 
 inline kernels::Number number(const Scalar& scalar) { return {scalar.real(), scalar.integer()}; }
 
-/// Inside a closure: the gradient that input `i` has so far, if its memory may be written to (undefined if not). It then
-/// has to be part of the gradient that the closure returns for the input.
+/// The tensors in a vector. Braces would copy each of them twice, which costs as much as adding two numbers.
+template <class... T>
+Tensors list_of(T&&... tensors) {
+  Tensors list;
+  list.reserve(sizeof...(T));
+  (list.push_back(std::forward<T>(tensors)), ...);
+  return list;
+}
+
+/// Inside a closure: the gradient that input `i` has so far, if its memory may be written to (undefined if not). It
+/// then has to be part of the gradient that the closure returns for the input.
 core::Array take_gradient(int i);
 
 inline void check_floating(const char* operation, const Tensor& x) {
@@ -42,6 +51,8 @@ inline void check_floating(const char* operation, const Tensor& x) {
 }
 
 }  // namespace autograd
+
+using autograd::list_of;
 
 /// g times the derivative of gelu: d/dx x Phi(x) = Phi(x) + x Phi'(x), as differentiable operations.
 Tensor gelu_gradient(const Tensor& g, const Tensor& x);

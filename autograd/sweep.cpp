@@ -25,6 +25,18 @@ using LeafSet = std::unordered_set<const TensorBody*>;
 
 class Sweep;
 
+/// Nodes of a map, from the pool: one comes and goes with each entry of a sweep.
+template <class T>
+struct PoolAllocator {
+  using value_type = T;
+  PoolAllocator() = default;
+  template <class U>
+  PoolAllocator(const PoolAllocator<U>&) {}
+  T* allocate(std::size_t count) { return static_cast<T*>(core::pool_allocate(count * sizeof(T))); }
+  void deallocate(T* memory, std::size_t count) { core::pool_free(memory, count * sizeof(T)); }
+  bool operator==(const PoolAllocator&) const = default;
+};
+
 /// What this thread is sweeping.
 struct SweepState {
   Sweep* sweep = nullptr;
@@ -111,7 +123,7 @@ class Sweep {
   core::Array take(const Edge& edge) {
     Tensor* sum = nullptr;
     if (edge.entry()) {
-      if (auto found = waiting_.find(edge.entry()->number()); found != waiting_.end()) sum = &found->second.second;
+      if (auto found = waiting_.find(edge.entry()->number()); found != waiting_.end()) sum = &found->second.gradient;
     } else if (auto found = leaves_.find(edge.leaf()); found != leaves_.end()) {
       sum = &found->second.gradient;
     }
@@ -165,7 +177,12 @@ class Sweep {
 
   bool retain_;
   GradModeGuard mode_;
-  std::map<std::uint64_t, std::pair<core::Shared<Entry>, Tensor>> waiting_;  // by number: the last is the next
+  struct Waiting {
+    core::Shared<Entry> entry;
+    Tensor gradient;
+  };
+  std::map<std::uint64_t, Waiting, std::less<>, PoolAllocator<std::pair<const std::uint64_t, Waiting>>>
+      waiting_;  // by number: the last is the next
   std::unordered_map<const TensorBody*, Leaf> leaves_;
 };
 

@@ -1,5 +1,5 @@
 #include <string>
-#include <vector>
+#include <utility>
 
 #include <tapegrad/autograd/sweep.hpp>
 #include <tapegrad/autograd/tape.hpp>
@@ -51,7 +51,7 @@ const Shape& Edge::shape() const { return kind_ == Kind::entry ? entry()->shape(
 Dtype Edge::dtype() const { return kind_ == Kind::entry ? entry()->dtype() : leaf()->array.dtype(); }
 
 Entry::Entry(const char* name, const Tensor& value, const Inputs& inputs)
-    : inputs_(inputs.count()), name_(name), dtype_(value.dtype()), shape_(value.shape()) {
+    : dtype_(value.dtype()), inputs_(inputs.count()), name_(name), shape_(value.shape()) {
   if (!is_floating(dtype_))
     throw DtypeError(std::string(name) + ": a recorded result must be float32 or float64; got " +
                      std::string(name_of(dtype_)));
@@ -75,19 +75,13 @@ void Entry::release() noexcept {
 /// Letting go of one entry may let go of the one before it, and so on: a list instead of recursion, so that the longest
 /// chain fits any stack.
 void Entry::destroy(Entry* entry) noexcept {
-  thread_local std::vector<Entry*>* waiting = nullptr;
-  if (waiting) {
-    waiting->push_back(entry);
-    return;
-  }
-  std::vector<Entry*> list{entry};
-  waiting = &list;
-  while (!list.empty()) {
-    Entry* last = list.back();
-    list.pop_back();
-    delete last;
-  }
-  waiting = nullptr;
+  thread_local Entry* ended = nullptr;
+  thread_local bool is_emptying = false;
+  entry->next_ended_ = std::exchange(ended, entry);
+  if (is_emptying) return;
+  is_emptying = true;
+  while (ended) delete std::exchange(ended, ended->next_ended_);
+  is_emptying = false;
 }
 
 Tensor Entry::result(const core::Array& array) {

@@ -8,9 +8,9 @@ namespace tapegrad::core {
 Array::Array(const Shape& shape, Dtype dtype)
     : storage_(Shared<Storage>::adopt(
           Storage::create(static_cast<std::size_t>(std::min(shape.numel(), std::int64_t{1} << 59) * size_of(dtype))))),
+      dtype_(dtype),
       shape_(shape),
-      strides_(contiguous_strides(shape)),
-      dtype_(dtype) {}
+      strides_(contiguous_strides(shape)) {}
 
 bool Array::is_contiguous() const {
   if (numel() <= 1) return true;

@@ -17,7 +17,7 @@ class Array {
   Array(const Shape& shape, Dtype dtype);
   /// A view of `storage`.
   Array(Shared<Storage> storage, std::int64_t offset, const Shape& shape, const Strides& strides, Dtype dtype)
-      : storage_(std::move(storage)), offset_(offset), shape_(shape), strides_(strides), dtype_(dtype) {}
+      : storage_(std::move(storage)), offset_(offset), dtype_(dtype), shape_(shape), strides_(strides) {}
 
   bool defined() const { return static_cast<bool>(storage_); }
   const Shape& shape() const { return shape_; }
@@ -60,9 +60,9 @@ class Array {
  private:
   Shared<Storage> storage_;
   std::int64_t offset_ = 0;
+  Dtype dtype_ = Dtype::float32;
   Shape shape_;
   Strides strides_;
-  Dtype dtype_ = Dtype::float32;
 };
 
 /// Writes `from`, of any strides and dtype, over `to`, of any strides; `from` broadcasts.

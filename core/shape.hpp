@@ -54,8 +54,8 @@ class Shape {
  private:
   std::int64_t zero_or_throw() const;
 
+  int rank_ = 0;  // first: what is read of a short shape lies in one cache line
   std::int64_t sizes_[kMaxRank];
-  int rank_ = 0;
 };
 
 using Strides = Shape;

@@ -190,13 +190,13 @@ Storage::Storage(std::size_t bytes) : birth_(next_birth()), bytes_(bytes) {
   unreported.add(static_cast<std::int64_t>(bytes));
 }
 
-Storage* Storage::create(std::size_t bytes) { return new (pool_allocate(bytes + kHeader)) Storage(bytes); }
+Storage* Storage::create(std::size_t bytes) { return new (pool_allocate(bytes + header(bytes))) Storage(bytes); }
 
 void Storage::destroy() noexcept {
   const std::size_t bytes = bytes_;
   unreported.add(-static_cast<std::int64_t>(bytes));
   this->~Storage();
-  pool_free(this, bytes + kHeader);
+  pool_free(this, bytes + header(bytes));
 }
 
 }  // namespace core

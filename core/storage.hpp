@@ -1,5 +1,5 @@
-// Memory of arrays: reference-counted, 64-byte aligned blocks from a caching pool. A steady training loop takes every
-// block from the pool and asks the system for nothing.
+// Memory of arrays: reference-counted blocks from a caching pool, 64-byte aligned unless tiny. A steady training loop
+// takes every block from the pool and asks the system for nothing.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -19,7 +19,7 @@ class Storage {
  public:
   static Storage* create(std::size_t bytes);
 
-  std::byte* data() { return reinterpret_cast<std::byte*>(this) + kHeader; }
+  std::byte* data() { return reinterpret_cast<std::byte*>(this) + header(bytes_); }
   std::size_t bytes() const { return bytes_; }
   std::uint64_t birth() const { return birth_; }
   std::uint32_t version() const { return version_.load(std::memory_order_relaxed); }
@@ -32,7 +32,8 @@ class Storage {
   }
 
  private:
-  static constexpr std::size_t kHeader = 64;
+  /// Up to 32 bytes of data share the header's cache line; more begin at the next one.
+  static constexpr std::size_t header(std::size_t bytes) { return bytes <= 32 ? 32 : 64; }
   explicit Storage(std::size_t bytes);
   void destroy() noexcept;
 

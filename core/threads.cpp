@@ -23,17 +23,19 @@ namespace tapegrad {
 namespace core {
 namespace {
 
-void pause() {
+/// Waits a moment before look number `look`. Now and then the core is offered to others: the thread that is waited for
+/// may be one of them, when another program has taken the other cores.
+void pause(unsigned look) {
+  constexpr unsigned kOffer = 32;
 #if defined(__x86_64__) || defined(__i386__)
-  _mm_pause();
-#else
-  std::this_thread::yield();
+  if (look % kOffer != kOffer - 1) return _mm_pause();
 #endif
+  std::this_thread::yield();
 }
 
 /// How often a waiting thread looks before it sleeps: some tens of microseconds, longer than the gap between two
 /// kernels.
-constexpr int kLooks = 20000;
+constexpr unsigned kLooks = 20000;
 
 thread_local bool inside_task = false;
 
@@ -84,8 +86,8 @@ class Team {
     epoch_.notify_all();
     call_.work();
     joined_.fetch_and(~kOpen, std::memory_order_acq_rel);
-    for (int looks = 0; joined_.load(std::memory_order_acquire) != 0; ++looks)
-      looks < kLooks ? pause() : std::this_thread::yield();
+    for (unsigned looks = 0; joined_.load(std::memory_order_acquire) != 0; ++looks)
+      pause(looks);
     if (call_.error) std::rethrow_exception(std::exchange(call_.error, nullptr));
   }
 
@@ -102,8 +104,8 @@ class Team {
   void serve() {
     for (std::uint32_t seen = 0;;) {
       std::uint32_t epoch = epoch_.load(std::memory_order_acquire);
-      for (int looks = 0; epoch == seen && looks < kLooks; ++looks) {
-        pause();
+      for (unsigned looks = 0; epoch == seen && looks < kLooks; ++looks) {
+        pause(looks);
         epoch = epoch_.load(std::memory_order_acquire);
       }
       if (epoch == seen) {
