@@ -52,6 +52,7 @@ Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& val
                                     broadcast(value, leading), std::move(mask),
                                     options.is_causal,         attention_scale(query, options)};
   };
+  const autograd::Span span("attention");
   const kernels::AttentionOutput result = kernels::attention(inputs());
   const bool masked = options.mask.defined();
   const autograd::TensorRef operands[4] = {query, key, value, options.mask};
