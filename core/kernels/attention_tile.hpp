@@ -1,6 +1,8 @@
 // What the forward and the backward pass of fused attention share: which pairs a tile shows, operands copied to where
 // products want them, and scores turned into weights, row by row. Private to the library.
 #pragma once
+#include <array>
+
 #include <tapegrad/core/kernels/attention.hpp>
 #include <tapegrad/core/kernels/simd_math.hpp>
 #include <tapegrad/core/kernels/tile_product.hpp>
@@ -38,19 +40,19 @@ class Block {
       : row_(round_up(columns, kLanes<T>)), columns_(columns), memory_(round_up(rows, kGroup) * row_) {}
 
   void load(const Matrix<const T>& from, Range range, T scale = T(1)) {
-    T sum = 0;  // of zeros and NaNs
+    const xsimd::batch<T> factor(scale), zero(T(0));
+    xsimd::batch<T> sum = zero;  // of zeros and NaNs
     for (std::int64_t r = range.begin; r < range.end; ++r) {
       const T* in = from.data + r * from.row_stride;
-      T* out = memory_.data() + (r - range.begin) * row_;
-      for (std::int64_t j = 0; j < columns_; ++j) {
-        out[j] = in[j] * scale;
-        sum += in[j] * T(0);
-      }
-      std::fill(out + columns_, out + row_, T(0));
+      for_each_batch<T>(columns_, [&](std::int64_t j, auto count) {
+        const xsimd::batch<T> elements = kernels::load(in + j, count);
+        sum = xsimd::fma(elements, zero, sum);
+        (elements * factor).store_aligned(row(r - range.begin) + j);
+      });
     }
     const std::int64_t rows = range.end - range.begin;
     std::fill(memory_.data() + rows * row_, memory_.data() + round_up(rows, kGroup) * row_, T(0));
-    finite_ = sum == 0;
+    finite_ = xsimd::hadd(sum) == 0;
   }
   void clear() { memory_.clear(); }
   void scale(std::int64_t r, T factor) const {
@@ -129,13 +131,28 @@ struct Tile {
 template <class T>
 inline constexpr T kHidden = -std::numeric_limits<T>::infinity();
 
+/// The lanes from `begin` to `end` of the batch at `scores` become -inf.
+template <class T>
+void hide_lanes(T* scores, std::int64_t begin, std::int64_t end) {
+  using Batch = xsimd::batch<T>;
+  alignas(64) static constexpr auto kNumbers = [] {
+    std::array<T, static_cast<std::size_t>(kLanes<T>)> numbers{};
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<T>(i);
+    return numbers;
+  }();
+  const Batch lane = Batch::load_aligned(kNumbers.data());
+  const auto hidden = (lane >= Batch(static_cast<T>(begin))) & (lane < Batch(static_cast<T>(end)));
+  xsimd::select(hidden, Batch(kHidden<T>), Batch::load_aligned(scores)).store_aligned(scores);
+}
+
 /// Scores that the row doesn't see become -inf, as far as its batches reach; the batches are returned.
 template <class T>
 Range hide(T* scores, const Tile& tile, std::int64_t r, const Visibility& visible) {
   const Range seen = tile.rows[r];
   const Range batches{seen.begin / kLanes<T> * kLanes<T>, round_up(seen.end, kLanes<T>)};
-  std::fill(scores + batches.begin, scores + seen.begin, kHidden<T>);
-  std::fill(scores + seen.end, scores + batches.end, kHidden<T>);
+  if (batches.begin < seen.begin) hide_lanes(scores + batches.begin, 0, seen.begin - batches.begin);
+  if (seen.end < batches.end)
+    hide_lanes(scores + batches.end - kLanes<T>, seen.end - batches.end + kLanes<T>, kLanes<T>);
   if (visible.mask) {
     const bool* allowed =
         visible.mask + (tile.queries.begin + r) * visible.mask_row + tile.keys.begin * visible.mask_column;
@@ -148,8 +165,10 @@ Range hide(T* scores, const Tile& tile, std::int64_t r, const Visibility& visibl
 /// Zeros wherever a product reads the row outside the batches that it sees.
 template <class T>
 void clear_outside(T* row, const Tile& tile, Range batches) {
-  std::fill(row, row + batches.begin, T(0));
-  std::fill(row + batches.end, std::max(row + batches.end, row + round_up(tile.key_count(), kGroup)), T(0));
+  const xsimd::batch<T> zero(T(0));
+  const std::int64_t end = round_up(tile.key_count(), kGroup);
+  for (std::int64_t j = 0; j < batches.begin; j += kLanes<T>) zero.store_aligned(row + j);
+  for (std::int64_t j = batches.end; j < end; j += kLanes<T>) zero.store_aligned(row + j);
 }
 
 /// c += a b; `wanted(group)`: the columns of a's group that are not zero.

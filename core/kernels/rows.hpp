@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include <xsimd/xsimd.hpp>
 
@@ -40,7 +42,7 @@ inline constexpr std::int64_t kLanes = static_cast<std::int64_t>(xsimd::batch<T>
 
 /// f(i, count) for each batch of elements i ... i + count of a row; `count` is a constant for all but the last.
 template <class T, class F>
-void for_each_batch(std::int64_t size, F&& f) {
+[[gnu::always_inline]] inline void for_each_batch(std::int64_t size, F&& f) {
   std::int64_t i = 0;
   for (; i + kLanes<T> <= size; i += kLanes<T>) f(i, std::integral_constant<std::int64_t, kLanes<T>>{});
   if (i < size) f(i, size - i);
@@ -82,10 +84,19 @@ X choose(const C& chosen, const X& a, const X& b) {
 /// The largest lane. A NaN may or may not win.
 template <class T>
 T largest(const xsimd::batch<T>& batch) {
-  alignas(64) T lanes[kLanes<T>];
-  batch.store_aligned(lanes);
-  for (std::int64_t half = kLanes<T> / 2; half > 0; half /= 2)
-    for (std::int64_t i = 0; i < half; ++i) lanes[i] = lanes[i] > lanes[i + half] ? lanes[i] : lanes[i + half];
+  using Lanes [[gnu::vector_size(sizeof(batch))]] = T;
+  Lanes lanes;
+  std::memcpy(&lanes, &batch, sizeof lanes);
+  const auto with_those_at = [&]<int kDistance, int... i>(std::integral_constant<int, kDistance>,
+                                                          std::integer_sequence<int, i...>) {
+    const Lanes others = __builtin_shufflevector(lanes, lanes, (i + kDistance)...);
+    lanes = lanes > others ? lanes : others;
+  };
+  constexpr std::make_integer_sequence<int, static_cast<int>(kLanes<T>)> kAll;
+  if constexpr (kLanes<T> >= 16) with_those_at(std::integral_constant<int, 8>(), kAll);
+  if constexpr (kLanes<T> >= 8) with_those_at(std::integral_constant<int, 4>(), kAll);
+  if constexpr (kLanes<T> >= 4) with_those_at(std::integral_constant<int, 2>(), kAll);
+  with_those_at(std::integral_constant<int, 1>(), kAll);
   return lanes[0];
 }
 

@@ -19,15 +19,17 @@ void attention(std::int64_t length) {
   tg::Tensor q = tg::randn(shape).requires_grad_(), k = tg::randn(shape).requires_grad_(),
              v = tg::randn(shape).requires_grad_();
   const tg::Tensor g = tg::randn(shape);
-  const double base = bench::peak_memory_mb();
+  const double base = bench::peak_memory_mb(), gradients = 3.0 * static_cast<double>(shape.numel() * 4) / (1 << 20);
   const auto work = [&] {
     for (const tg::Tensor& x : {q, k, v}) x.set_grad({});
     tg::nn::scaled_dot_product_attention(q, k, v, {.is_causal = true, .need_weights = false}).output.backward(g);
   };
   const auto rounds = bench::repeat(work, 5, 3000);
-  fmt::print(R"({{"w": "w3", "T": {}, "threads": {}, "median": {:.4f}, "min": {:.4f}, "rss_over_base_mb": {:.1f}}})"
+  fmt::print(R"({{"w": "w3", "T": {}, "threads": {}, "median": {:.4f}, "min": {:.4f}, "rss_over_base_mb": {:.1f}, )"
+             R"("rss_over_inputs_and_gradients_mb": {:.1f}}})"
              "\n",
-             length, tg::num_threads(), rounds.median_ms, rounds.min_ms, bench::peak_memory_mb() - base);
+             length, tg::num_threads(), rounds.median_ms, rounds.min_ms, bench::peak_memory_mb() - base,
+             bench::peak_memory_mb() - base - gradients);
 }
 
 void chain() {

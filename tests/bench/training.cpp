@@ -2,7 +2,8 @@
 // memory of the process, and how often the system was asked for memory in the second half of the timed steps: on a busy
 // machine a thread may come to its first task, and so to its first memory, late. A line of JSON, like
 // peers/gpt_torch.py.
-//   training w1|w2 [rounds]
+//   training w1|w2 [rounds] [profile]
+// With `profile`, ten more steps are timed by operation and module, in a table on the standard error.
 #include <fmt/core.h>
 
 #include <cstdlib>
@@ -22,7 +23,7 @@ struct Workload {
   std::int64_t batch;
 };
 
-void measure(std::string_view name, const Workload& workload, int rounds) {
+void measure(std::string_view name, const Workload& workload, int rounds, bool with_profile) {
   tg::manual_seed(1337);
   toy_lm::Gpt model(workload.model);
   const tg::Tensors parameters = model.parameters();
@@ -50,6 +51,10 @@ void measure(std::string_view name, const Workload& workload, int rounds) {
       "\n",
       name, tg::num_threads(), times.median_ms, times.min_ms, bench::peak_memory_mb(),
       tg::memory::system_allocations() - asked_by_half, loss_value);
+  if (!with_profile) return;
+  const tg::autograd::profile profile;
+  for (int i = 0; i < 10; ++i) step();
+  fmt::print(stderr, "{}", profile.table());
 }
 
 }  // namespace
@@ -57,11 +62,12 @@ void measure(std::string_view name, const Workload& workload, int rounds) {
 int main(int argc, char** argv) {
   const std::string_view name = argc > 1 ? argv[1] : "";
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 0;
+  const bool with_profile = argc > 3 && argv[3] == std::string_view("profile");
   if (name == "w1")
-    measure(name, {{.vocabulary = 65}, 12}, rounds > 0 ? rounds : 150);
+    measure(name, {{.vocabulary = 65}, 12}, rounds > 0 ? rounds : 150, with_profile);
   else if (name == "w2")
     measure(name, {{.vocabulary = 65, .context = 256, .layers = 6, .heads = 6, .width = 384}, 16},
-            rounds > 0 ? rounds : 5);
+            rounds > 0 ? rounds : 5, with_profile);
   else
-    return fmt::print(stderr, "usage: training w1|w2 [rounds]\n"), 2;
+    return fmt::print(stderr, "usage: training w1|w2 [rounds] [profile]\n"), 2;
 }
