@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the lines of code of the four rooms; a file stays under 400 of them, all together under 10,000. Empty lines and
+# Prints the lines of code of the four rooms; a file stays under 400 of them, all together under 11,500. Empty lines and
 # lines of nothing but a comment don't count.
 set -euo pipefail
 cd "$1"
@@ -22,8 +22,8 @@ for room in core autograd nn optim; do
   total=$((total + sum))
 done
 printf '%-9s %5d lines of code\n' total "$total"
-if [ "$total" -gt 10000 ]; then
-  echo "the four rooms stay under 10,000 lines of code together; got $total"
+if [ "$total" -gt 11500 ]; then
+  echo "the four rooms stay under 11,500 lines of code together; got $total"
   failures=1
 fi
 exit $failures
