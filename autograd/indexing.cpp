@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <tapegrad/autograd/creation.hpp>
+#include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/operation.hpp>
 #include <tapegrad/core/dispatch.hpp>
 #include <tapegrad/core/threads.hpp>
@@ -58,17 +59,21 @@ Array added_up(const char* operation, const Tensor& x, int axis, const Tensor& i
   const Array from = x.array().contiguous(), indices = checked_indices(operation, index, size);
   const Array result = zeros(with_size(x.shape(), axis, size), x.dtype()).array();
   const Layout in(from.shape(), axis);
-  core::dispatch_floating(operation, x.dtype(), [&](auto type) {
+  core::dispatch(x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    for_columns(in, in.size, [&](std::int64_t outer, std::int64_t first, std::int64_t last) {
-      const std::int64_t* at = indices.data<std::int64_t>();
-      T* out = result.data<T>() + outer * size * in.inner;
-      for (std::int64_t j = 0; j < in.size; ++j) {
-        const std::int64_t row = (outer * in.size + j) * in.inner;
-        const T* values = from.data<T>() + row;
-        for (std::int64_t i = first; i < last; ++i) out[pick(at, j, row + i) * in.inner + i] += values[i];
-      }
-    });
+    if constexpr (std::is_same_v<T, bool>)
+      throw DtypeError(std::string(operation) +
+                       ": booleans can't be added up; convert them first with .to(tapegrad::int64)");
+    else
+      for_columns(in, in.size, [&](std::int64_t outer, std::int64_t first, std::int64_t last) {
+        const std::int64_t* at = indices.data<std::int64_t>();
+        T* out = result.data<T>() + outer * size * in.inner;
+        for (std::int64_t j = 0; j < in.size; ++j) {
+          const std::int64_t row = (outer * in.size + j) * in.inner;
+          const T* values = from.data<T>() + row;
+          for (std::int64_t i = first; i < last; ++i) out[pick(at, j, row + i) * in.inner + i] += values[i];
+        }
+      });
   });
   return result;
 }
@@ -83,12 +88,26 @@ Tensor index_add(const Tensor& x, int axis, const Tensor& index, std::int64_t si
 }
 
 /// Each element of x is added at its own index.
-Tensor scatter_add(const Tensor& x, int axis, const Tensor& index, std::int64_t size) {
+Tensor scatter_sum(const Tensor& x, int axis, const Tensor& index, std::int64_t size) {
   const auto pick = [](const std::int64_t* at, std::int64_t, std::int64_t element) { return at[element]; };
   const auto value = [&] { return added_up("scatter_add", x, axis, index, size, pick); };
   return record("scatter_add", value, {x, index}, [axis, index](const Tensor& g) {
     return Tensors{gather(g, axis, index), Tensor()};
   });
+}
+
+/// The part of x, from its start, that has `shape`, whatever that is along `free` (-1: along every axis).
+Tensor corner(const char* operation, Tensor x, const Shape& shape, int free = -1) {
+  const Shape whole = x.shape();
+  bool fits = whole.rank() == shape.rank();
+  for (int i = 0; fits && i < shape.rank(); ++i) fits = i == free || shape[i] <= whole[i];
+  if (!fits)
+    throw ShapeError(std::string(operation) + ": the index must have the tensor's rank, and no larger size" +
+                     (free < 0 ? "" : " but along axis " + std::to_string(free)) + "; got index " + shape.to_string() +
+                     " and tensor " + whole.to_string());
+  for (int i = 0; i < shape.rank(); ++i)
+    if (i != free && shape[i] < whole[i]) x = narrow(x, i, 0, shape[i]);
+  return x;
 }
 
 }  // namespace
@@ -117,11 +136,9 @@ Tensor index_select(const Tensor& x, std::int64_t axis, const Tensor& index) {
   });
 }
 
-Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& index) {
-  const int along = normalize_axis("gather", axis, x.rank());
-  if (index.rank() != x.rank() || with_size(index.shape(), along, x.shape()[along]) != x.shape())
-    throw ShapeError("gather: the index must have the tensor's shape but along axis " + std::to_string(along) +
-                     "; got index " + index.shape().to_string() + " and tensor " + x.shape().to_string());
+Tensor gather(const Tensor& tensor, std::int64_t axis, const Tensor& index) {
+  const int along = normalize_axis("gather", axis, tensor.rank());
+  const Tensor x = corner("gather", tensor, index.shape(), along);
   const std::int64_t size = x.shape()[along];
   const autograd::Span span("gather");
   const Array from = x.array().contiguous(), indices = checked_indices("gather", index, size);
@@ -139,8 +156,53 @@ Tensor gather(const Tensor& x, std::int64_t axis, const Tensor& index) {
     });
   });
   return record("gather", std::move(result), {x, index}, [along, index, size](const Tensor& g) {
-    return Tensors{scatter_add(g, along, index, size), Tensor()};
+    return Tensors{scatter_sum(g, along, index, size), Tensor()};
   });
+}
+
+Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor& index, const Tensor& source) {
+  const int along = normalize_axis("scatter_add", axis, x.rank());
+  const Shape& shape = index.shape();
+  corner("scatter_add", x, shape, along);
+  Tensor sums = scatter_sum(corner("scatter_add", source, shape), along, index, x.shape()[along]);
+  std::vector<std::int64_t> missing;
+  for (int i = x.rank() - 1; i >= 0; --i) missing.insert(missing.end(), {0, i == along ? 0 : x.shape()[i] - shape[i]});
+  return x + pad(sums, missing);
+}
+
+Tensor take_along_dim(const Tensor& x, const Tensor& index, std::int64_t axis) {
+  const int along = normalize_axis("take_along_dim", axis, x.rank());
+  if (index.rank() != x.rank())
+    throw ShapeError("take_along_dim: the index must have the tensor's rank; got index " + index.shape().to_string() +
+                     " and tensor " + x.shape().to_string());
+  const Shape shape =
+      broadcast_shapes("take_along_dim", with_size(x.shape(), along, 1), with_size(index.shape(), along, 1));
+  return gather(expand(x, with_size(shape, along, x.shape()[along])), along,
+                expand(index, with_size(shape, along, index.shape()[along])));
+}
+
+Tensor nonzero(const Tensor& x) {
+  const Array flags = x.array().converted(boolean).contiguous();
+  const bool* flag = flags.data<bool>();
+  const int rank = x.rank();
+  Array result({std::count(flag, flag + flags.numel(), true), rank}, int64);
+  std::int64_t* out = result.data<std::int64_t>();
+  for (std::int64_t i = 0; i < flags.numel(); ++i) {
+    if (!flag[i]) continue;
+    std::int64_t left = i;
+    for (int axis = rank - 1; axis >= 0; --axis) {
+      out[axis] = left % x.shape()[axis];
+      left /= x.shape()[axis];
+    }
+    out += rank;
+  }
+  return Tensor(result);
+}
+
+Tensor masked_select(const Tensor& x, const Tensor& mask) {
+  const Shape shape = broadcast_shapes("masked_select", x.shape(), mask.shape());
+  const Tensor places = nonzero(reshape(expand(mask.detach(), shape), {-1}));
+  return index_select(reshape(expand(x, shape), {-1}), 0, squeeze(places, 1));
 }
 
 }  // namespace tapegrad

@@ -1,3 +1,4 @@
+#include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/matrix.hpp>
 #include <tapegrad/autograd/operation.hpp>
 #include <tapegrad/autograd/reductions.hpp>
@@ -46,6 +47,18 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
   if (b.rank() == 1) result = squeeze(result, -1);
   if (a.rank() == 1) result = squeeze(result, b.rank() == 1 ? -1 : -2);
   return result;
+}
+
+Tensor outer(const Tensor& a, const Tensor& b) {
+  if (a.rank() != 1 || b.rank() != 1)
+    throw ShapeError("outer: both operands must be vectors; got shapes " + a.shape().to_string() + " and " +
+                     b.shape().to_string() + "; flatten them first");
+  return unsqueeze(a, 1) * unsqueeze(b, 0);
+}
+
+Tensor trace(const Tensor& x) {
+  if (x.rank() != 2) throw ShapeError("trace: expected a matrix; got shape " + x.shape().to_string());
+  return sum(diagonal(x));
 }
 
 Tensor Tensor::matmul(const Tensor& other) const { return tapegrad::matmul(*this, other); }

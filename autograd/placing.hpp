@@ -18,4 +18,14 @@ Tensor take(const Tensor& x, const Place& place);
 /// Zeros of `shape`, with x at `place`.
 Tensor put(const Tensor& x, const Place& place, const Shape& shape);
 
+/// Elements i along axis `row` and i + offset along axis `column`.
+struct Diagonal {
+  std::int64_t offset;
+  int row;
+  int column;
+};
+
+/// Zeros of `shape`, with x, whose last dimension runs along it, on the diagonal.
+Tensor put(const Tensor& x, const Diagonal& diagonal, const Shape& shape);
+
 }  // namespace tapegrad::autograd

@@ -84,6 +84,13 @@ Tensor squeeze(const Tensor& x, std::int64_t axis) {
   return record("squeeze", squeezed(x.array(), at), {x}, [at](const Tensor& g) { return Tensors{unsqueeze(g, at)}; });
 }
 
+Tensor squeeze(const Tensor& x) {
+  Shape shape;
+  for (const std::int64_t size : x.shape())
+    if (size != 1) shape.push_back(size);
+  return reshape(x, shape);
+}
+
 Tensor unsqueeze(const Tensor& x, std::int64_t axis) {
   const int at = normalize_axis("unsqueeze", axis, x.rank() + 1);
   const Array& array = x.array();

@@ -33,6 +33,13 @@ void add_views(Rows& rows) {
   one("select", "0 of", [](const Tensor& x) { return select(x, 0, 0); }, {1});
   one("unslice", "::2 of", [](const Tensor& x) { return autograd::put(x, {1, 0, 3, 2}, {2, 6}); }, {2, 3});
   one("unslice", "1: of", [](const Tensor& x) { return autograd::put(x, {0, 1, 4, 1}, {5}); }, {4});
+  one("squeeze", "0 of", [](const Tensor& x) { return squeeze(x, 0); }, {1, 0});
+  one("diagonal", "0 of", [](const Tensor& x) { return diagonal(x); }, {2, 3});
+  one("diagonal", "-1 of 2, 0 of", [](const Tensor& x) { return diagonal(x, -1, 2, 0); }, {2, 2, 3});
+  one("diagonal", "5 of", [](const Tensor& x) { return diagonal(x, 5); }, {2, 3});
+  const Apply above = [](const Tensors& in) { return diagonal(in[0], 1, -1, 0); };
+  add_shapes(rows, "undiagonal", "1 of -1, 0 of", transpose_of(above, {3, 2, 2}), {{2, 1}});
+  one("undiagonal", "-1 of", [](const Tensor& x) { return autograd::put(x, {-1, 0, 1}, {3, 3}); }, {2});
 }
 
 void add_copies(Rows& rows) {
