@@ -4,7 +4,9 @@
 
 #include <fmt/core.h>
 
+#include <tapegrad/autograd/explain.hpp>
 #include <tapegrad/autograd/gradcheck.hpp>
+#include <tapegrad/autograd/trace.hpp>
 
 namespace tapegrad {
 
@@ -26,6 +28,10 @@ template <>
 struct fmt::formatter<tapegrad::Tensor> : tapegrad::ToStringFormatter {};
 template <>
 struct fmt::formatter<tapegrad::autograd::GradcheckReport> : tapegrad::ToStringFormatter {};
+template <>
+struct fmt::formatter<tapegrad::autograd::Trace> : tapegrad::ToStringFormatter {};
+template <>
+struct fmt::formatter<tapegrad::autograd::Explanation> : tapegrad::ToStringFormatter {};
 template <>
 struct fmt::formatter<tapegrad::Dtype> {
   constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }

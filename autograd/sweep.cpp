@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include <tapegrad/autograd/anomaly.hpp>
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/grad.hpp>
@@ -40,9 +41,9 @@ struct PoolAllocator {
 /// What this thread is sweeping.
 struct SweepState {
   Sweep* sweep = nullptr;
-  const Entry* running = nullptr;     // the entry whose closure is being run
-  const EntrySet* entries = nullptr;  // in a sweep for certain inputs: the entries on their paths,
-  const LeafSet* leaves = nullptr;    // and those inputs that are leaves
+  const Entry* running = nullptr;   // the entry whose closure is being run
+  EntrySet* entries = nullptr;      // in a sweep for certain inputs: the entries on their paths,
+  const LeafSet* leaves = nullptr;  // and those inputs that are leaves
 };
 thread_local SweepState state;
 
@@ -74,6 +75,18 @@ Tensor accumulate(Tensor first, const Tensor& second) {
   return first;
 }
 
+/// `gradient` as the hooks leave it.
+Tensor hooked(const Notes& notes, Tensor gradient) {
+  const auto hooks = notes.hooks;  // a hook may remove itself
+  for (const auto& [number, hook] : hooks) {
+    const Tensor replaced = hook(gradient);
+    if (!replaced.defined()) continue;
+    check_gradient("register_hook", gradient, replaced);
+    gradient = grad_enabled() ? replaced : replaced.detach();
+  }
+  return gradient;
+}
+
 std::string rule(const Entry& entry, int i) {
   return std::string(entry.name()) + ": its gradient for input " + std::to_string(i);
 }
@@ -93,6 +106,9 @@ Tensor fitted(const Entry& entry, int i, Tensor gradient) {
   return sum_to(gradient, edge.shape());
 }
 
+void add_paths(const Tensors& outputs, const EntrySet& targets, const LeafSet& leaves, LeafSet& used,
+               std::uint64_t since, EntrySet& paths);
+
 /// One sweep. Gradients of leaves are collected and handed out at the end: a sweep that throws changes none.
 class Sweep {
  public:
@@ -108,10 +124,21 @@ class Sweep {
   void run(std::unordered_map<const Entry*, Tensor>* captured = nullptr) {
     while (!waiting_.empty()) {
       auto [entry, gradient] = std::move(waiting_.extract(std::prev(waiting_.end())).mapped());
+      if (entry->noted()) gradient = noted(entry, std::move(gradient));
       if (captured)
         if (auto found = captured->find(entry.get()); found != captured->end()) found->second = gradient;
       if (!state.entries || wanted_inside(*entry)) pass_on(*entry, std::move(gradient));
     }
+    for (auto& [key, leaf] : leaves_) {
+      if (leaf.body->notes) leaf.gradient = hooked(*leaf.body->notes, std::move(leaf.gradient));
+      if (checks_values_) check_leaf_gradient(leaf.gradient);
+    }
+  }
+
+  void go_on(const Tensor& output, const Tensor& gradient, std::uint64_t since) {
+    LeafSet used;
+    if (state.entries) add_paths({output}, {}, *state.leaves, used, since, *state.entries);
+    start(output, gradient);
   }
 
   struct Leaf {
@@ -119,6 +146,13 @@ class Sweep {
     Tensor gradient;
   };
   std::unordered_map<const TensorBody*, Leaf>& leaves() { return leaves_; }
+
+  struct Waiting {
+    core::Shared<Entry> entry;
+    Tensor gradient;
+  };
+  /// The gradients that intermediate results retain.
+  std::vector<Waiting>& retained() { return retained_; }
 
   core::Array take(const Edge& edge) {
     Tensor* sum = nullptr;
@@ -138,12 +172,20 @@ class Sweep {
     return false;
   }
 
+  Tensor noted(const core::Shared<Entry>& entry, Tensor gradient) {
+    const std::shared_ptr<Notes> notes = entry->notes();
+    gradient = hooked(*notes, std::move(gradient));
+    if (notes->retains_grad) retained_.push_back({entry, gradient});
+    return gradient;
+  }
+
   void pass_on(Entry& entry, Tensor gradient) {
     if (entry.consumed())
       throw GradError(
           std::string(entry.name()) +
           ": this part of the graph was already swept and freed; compute the forward pass again, or keep the "
           "graph with backward({.retain_graph = true})");
+    if (checks_values_) check_gradient_value(entry, gradient);
     const Span span(entry);
     Tensors gradients;
     {
@@ -158,6 +200,7 @@ class Sweep {
     for (int i = 0; i < entry.inputs(); ++i) {
       const Edge& edge = entry.edge(i);
       if (!gradients[i].defined() || !is_wanted(edge)) continue;
+      if (checks_values_) check_input_gradient(entry, i, gradients[i]);
       Tensor fit = fitted(entry, i, std::move(gradients[i]));
       edge.entry() ? arrive(edge.entry(), std::move(fit)) : arrive(edge.leaf(), std::move(fit));
     }
@@ -177,10 +220,8 @@ class Sweep {
 
   bool retain_;
   GradModeGuard mode_;
-  struct Waiting {
-    core::Shared<Entry> entry;
-    Tensor gradient;
-  };
+  bool checks_values_ = anomaly_enabled();
+  std::vector<Waiting> retained_;
   std::map<std::uint64_t, Waiting, std::less<>, PoolAllocator<std::pair<const std::uint64_t, Waiting>>>
       waiting_;  // by number: the last is the next
   std::unordered_map<const TensorBody*, Leaf> leaves_;
@@ -202,30 +243,29 @@ Tensor seed_gradient(const char* operation, const Tensor& output) {
   return ones_like(output.detach());
 }
 
-/// The entries reachable from `outputs` from which a wanted input can be reached. Adds the leaves that they use to
-/// `used`.
-EntrySet on_paths(const Tensors& outputs, const EntrySet& targets, const LeafSet& leaves, LeafSet& used) {
+/// Adds to `paths` the entries after number `since` that are reachable from `outputs` and from which a wanted input can
+/// be reached, and to `used` the leaves that they use.
+void add_paths(const Tensors& outputs, const EntrySet& targets, const LeafSet& leaves, LeafSet& used,
+               std::uint64_t since, EntrySet& paths) {
   std::vector<const Entry*> reachable;
   EntrySet seen;
   const auto visit = [&](const Entry* entry) {
-    if (entry && seen.insert(entry).second) reachable.push_back(entry);
+    if (entry && entry->number() > since && seen.insert(entry).second) reachable.push_back(entry);
   };
   for (const Tensor& output : outputs)
     output.is_leaf() ? void(used.insert(output.body())) : visit(output.body()->entry.get());
   for (std::size_t i = 0; i < reachable.size(); ++i)
     for (int k = 0; k < reachable[i]->inputs(); ++k) visit(reachable[i]->edge(k).entry());
   std::sort(reachable.begin(), reachable.end(), [](auto* a, auto* b) { return a->number() < b->number(); });
-  EntrySet result;
   for (const Entry* entry : reachable) {
     bool leads = targets.count(entry) > 0;
     for (int k = 0; k < entry->inputs(); ++k) {
       const Edge& edge = entry->edge(k);
-      leads = leads || (edge.entry() ? result.count(edge.entry()) > 0 : edge.leaf() && leaves.count(edge.leaf()));
+      leads = leads || (edge.entry() ? paths.count(edge.entry()) > 0 : edge.leaf() && leaves.count(edge.leaf()));
       if (edge.leaf()) used.insert(edge.leaf());
     }
-    if (leads) result.insert(entry);
+    if (leads) paths.insert(entry);
   }
-  return result;
 }
 
 void check_used(const Tensors& inputs, const EntrySet& paths, const LeafSet& used) {
@@ -244,23 +284,31 @@ bool needs_gradient(int i) {
   return !state.running || i >= state.running->inputs() || is_wanted(state.running->edge(i));
 }
 
+void sweep_on(const Tensor& output, const Tensor& gradient, std::uint64_t since) {
+  state.sweep->go_on(output, gradient, since);
+}
+
 core::Array take_gradient(int i) { return state.sweep ? state.sweep->take(state.running->edge(i)) : core::Array(); }
 
 namespace {
+
+void add_to(Tensor& sum, Tensor gradient, bool create_graph) {
+  if (sum.defined())
+    sum = accumulate(std::move(sum), gradient);
+  else  // memory of its own: writing one gradient must not change another
+    sum = create_graph || (gradient.body()->references.load() == 1 && gradient.body()->array.owns_alone())
+              ? std::move(gradient)
+              : Tensor(gradient.array().copy());
+}
 
 void backward(const Tensor& output, const Tensor& gradient, const BackwardOptions& options) {
   StateGuard outside({});
   Sweep sweep(options.retain_graph, options.create_graph);
   sweep.start(output, gradient);
   sweep.run();
-  for (auto& [key, leaf] : sweep.leaves()) {
-    Tensor& sum = leaf.body->grad;
-    if (sum.defined())
-      sum = accumulate(std::move(sum), leaf.gradient);
-    else  // memory of its own: writing one gradient must not change another
-      sum = options.create_graph || leaf.gradient.body()->array.owns_alone() ? std::move(leaf.gradient)
-                                                                             : Tensor(leaf.gradient.array().copy());
-  }
+  for (auto& [key, leaf] : sweep.leaves()) add_to(leaf.body->grad, std::move(leaf.gradient), options.create_graph);
+  for (auto& [entry, gradient] : sweep.retained())
+    add_to(entry->notes()->grad, std::move(gradient), options.create_graph);
 }
 
 }  // namespace
@@ -289,7 +337,8 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& o
     seeds.push_back(given ? options.grad_outputs[i] : seed_gradient("grad", outputs[i]));
   }
   LeafSet used;
-  const EntrySet paths = on_paths(outputs, targets, leaves, used);
+  EntrySet paths;
+  add_paths(outputs, targets, leaves, used, 0, paths);
   if (!options.allow_unused) check_used(inputs, paths, used);
   StateGuard outside({nullptr, nullptr, &paths, &leaves});
   Sweep sweep(options.retain_graph, options.create_graph);

@@ -1,6 +1,7 @@
 #include <string>
 #include <utility>
 
+#include <tapegrad/autograd/anomaly.hpp>
 #include <tapegrad/autograd/sweep.hpp>
 #include <tapegrad/autograd/tape.hpp>
 #include <tapegrad/core/error.hpp>
@@ -11,6 +12,7 @@ namespace autograd {
 namespace {
 
 thread_local bool enabled = true;
+thread_local bool checks_values = false;
 std::atomic<std::uint64_t> next_number{1};
 std::atomic<std::uint64_t> ended_entries{0};
 
@@ -18,6 +20,12 @@ std::atomic<std::uint64_t> ended_entries{0};
 
 bool grad_enabled() { return enabled; }
 void set_grad_enabled(bool value) { enabled = value; }
+bool anomaly_enabled() { return modes() & kChecksValues; }
+unsigned modes() { return (enabled ? kRecords : 0u) | (checks_values || anomaly_in_environment ? kChecksValues : 0u); }
+AnomalyGuard::AnomalyGuard(bool on) : before_(checks_values) { checks_values = on; }
+AnomalyGuard::~AnomalyGuard() { checks_values = before_; }
+
+std::uint64_t last_number() { return next_number.load(std::memory_order_relaxed) - 1; }
 
 Edge::Edge(const TensorBody& input) {
   const core::Storage& storage = *input.array.storage();
@@ -32,6 +40,12 @@ Edge::Edge(const TensorBody& input) {
     target_ = const_cast<TensorBody*>(&input);
     leaf()->retain();
   }
+}
+
+Edge::Edge(const Edge& other)
+    : target_(other.target_), birth_(other.birth_), version_(other.version_), kind_(other.kind_) {
+  if (entry()) entry()->retain();
+  if (leaf()) leaf()->retain();
 }
 
 Edge& Edge::operator=(Edge&& other) noexcept {
@@ -49,6 +63,11 @@ Edge::~Edge() {
 
 const Shape& Edge::shape() const { return kind_ == Kind::entry ? entry()->shape() : leaf()->array.shape(); }
 Dtype Edge::dtype() const { return kind_ == Kind::entry ? entry()->dtype() : leaf()->array.dtype(); }
+
+Tensor tensor_at(const Edge& edge) {
+  if (edge.leaf()) return Tensor(core::Shared<TensorBody>::share(edge.leaf()));
+  return attach(Tensor(core::Array({}, edge.dtype())), core::Shared<Entry>::share(edge.entry()));
+}
 
 Entry::Entry(const char* name, const Tensor& value, const Inputs& inputs)
     : dtype_(value.dtype()), inputs_(inputs.count()), name_(name), shape_(value.shape()) {
@@ -82,6 +101,12 @@ void Entry::destroy(Entry* entry) noexcept {
   is_emptying = true;
   while (ended) delete std::exchange(ended, ended->next_ended_);
   is_emptying = false;
+}
+
+const std::shared_ptr<Notes>& Entry::notes() {
+  if (!notes_) notes_ = std::make_shared<Notes>();
+  noted_ = true;
+  return notes_;
 }
 
 Tensor Entry::result(const core::Array& array) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <atomic>
 #include <initializer_list>
+#include <memory>
 #include <new>
 #include <optional>
 #include <type_traits>
@@ -35,7 +36,22 @@ namespace autograd {
 bool grad_enabled();
 void set_grad_enabled(bool enabled);
 
+/// Whether operations on this thread are checked for values that are not finite: see anomaly.hpp.
+bool anomaly_enabled();
+
+/// What this thread asks of every operation, in one look.
+enum Modes : unsigned { kRecords = 1, kChecksValues = 2 };
+unsigned modes();
+
 class Entry;
+
+/// What few places of the tape have.
+struct Notes {
+  std::vector<std::pair<std::uint64_t, Hook>> hooks;  // numbered
+  bool retains_grad = false;
+  Tensor grad;         // of an intermediate result that retains it
+  std::string module;  // the path of the module that recorded it, in anomaly mode
+};
 
 /// What a Tensor points to. A leaf that wants a gradient has `requires_grad`; a recorded result owns its entry.
 struct TensorBody {
@@ -51,6 +67,7 @@ struct TensorBody {
   core::Shared<Entry> entry;
   Tensor grad;
   core::Array array;
+  std::shared_ptr<Notes> notes;  // a leaf's; a result's are its entry's
 };
 
 /// A tensor as an argument of `record`: no handle is copied.
@@ -78,6 +95,7 @@ class Edge {
  public:
   Edge() = default;
   explicit Edge(const TensorBody& input);
+  Edge(const Edge& other);
   Edge(Edge&& other) noexcept { *this = std::move(other); }
   Edge& operator=(Edge&& other) noexcept;
   ~Edge();
@@ -92,6 +110,10 @@ class Edge {
   bool is_changed(const core::Storage& storage) const {
     return birth_ == storage.birth() && version_ != storage.version();
   }
+  /// The storage that was read.
+  std::uint64_t birth() const { return birth_; }
+  /// The same place and the same value.
+  bool operator==(const Edge&) const = default;
 
  private:
   enum class Kind : std::uint8_t { none, entry, leaf };
@@ -113,6 +135,11 @@ class Entry {
   int inputs() const { return inputs_; }
   const Edge& edge(int i) const { return edges_[i]; }
   bool consumed() const { return consumed_; }
+  std::uint64_t birth() const { return birth_; }
+  /// There are notes,
+  bool noted() const { return noted_; }
+  /// and there will be.
+  const std::shared_ptr<Notes>& notes();
 
   /// Runs the closure: the gradients of the inputs, unchecked.
   virtual Tensors run(const Tensor& gradient) = 0;
@@ -131,12 +158,12 @@ class Entry {
  protected:
   Entry(const char* name, const Tensor& value, const Inputs& inputs);
   virtual ~Entry();
-  virtual std::size_t bytes() const = 0;
   /// The result, as a tensor at this place of the tape.
   Tensor result(const core::Array& array);
   bool consumed_ = false;
 
  private:
+  bool noted_ = false;
   static void destroy(Entry* entry) noexcept;
 
   // What every sweep reads comes first: it shares a cache line.
@@ -151,6 +178,7 @@ class Entry {
   Entry* next_ended_ = nullptr;
   Edge inline_edges_[kInlineEdges];
   Shape shape_;
+  std::shared_ptr<Notes> notes_;
 };
 
 template <class Backward>
@@ -173,7 +201,6 @@ class EntryOf final : public Entry {
     backward_.reset();
     saved_result_ = {};
   }
-  std::size_t bytes() const override { return sizeof(EntryOf); }
 
   static void* operator new(std::size_t bytes) { return core::pool_allocate(bytes); }
   static void operator delete(void* memory, std::size_t bytes) noexcept { core::pool_free(memory, bytes); }
@@ -189,6 +216,10 @@ bool is_recording(std::initializer_list<TensorRef> inputs);
 /// Inside a closure: whether anybody wants the gradient of the operation's input `i` in this sweep. A closure may leave
 /// the gradients that nobody wants undefined; it never has to.
 bool needs_gradient(int i);
+
+/// In anomaly mode: throws if `result` is not finite, and notes where `entry` was recorded.
+void check_value(const char* name, const Tensor& result, const Inputs& inputs);
+void note_module(Entry& entry);
 
 /// Puts `entry` behind `value` (behind a new handle to it, if the handle is shared).
 Tensor attach(Tensor value, core::Shared<Entry> entry);
@@ -214,13 +245,16 @@ Tensor record(const char* name, Value&& value, const Inputs& inputs, Backward&& 
     else
       return Tensor(std::forward<Value>(value));
   }();
+  const unsigned mode = modes();
+  if (mode & kChecksValues) check_value(name, result, inputs);
   bool wanted = false;
-  if (grad_enabled())
+  if (mode & kRecords)
     for (int i = 0; i < inputs.count(); ++i) wanted = inputs[i].requires_grad() || wanted;
   if (!wanted) return unattached(std::move(result));
   auto entry =
       core::Shared<Entry>::adopt(new EntryOf<Closure>(name, result, inputs, Closure(std::forward<Backward>(backward))));
   span.recorded(*entry);
+  if (mode & kChecksValues) note_module(*entry);
   return attach(std::move(result), std::move(entry));
 }
 template <class Value, class Backward>

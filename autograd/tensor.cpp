@@ -79,12 +79,59 @@ Tensor& Tensor::requires_grad_(bool requires_grad) {
   return *this;
 }
 
-Tensor Tensor::grad() const { return defined_body(*this).grad; }
+namespace {
+
+/// Where the gradient of a tensor is kept.
+Tensor& kept_gradient(autograd::TensorBody& body) {
+  return body.entry && body.entry->noted() ? body.entry->notes()->grad : body.grad;
+}
+
+/// The notes of a tensor on the tape; GradError for another.
+const std::shared_ptr<autograd::Notes>& notes_of(const char* operation, const Tensor& tensor) {
+  if (!tensor.requires_grad())
+    throw GradError(std::string(operation) + ": expected a tensor that requires a gradient; got one of shape " +
+                    tensor.shape().to_string() + " off the tape; call requires_grad_() on a leaf first");
+  autograd::TensorBody& body = *tensor.body();
+  if (body.entry) return body.entry->notes();
+  if (!body.notes) body.notes = std::make_shared<autograd::Notes>();
+  return body.notes;
+}
+
+}  // namespace
+
+Tensor Tensor::grad() const {
+  defined_body(*this);
+  return kept_gradient(*body_);
+}
+
+const Tensor& Tensor::retain_grad() const {
+  notes_of("retain_grad", *this)->retains_grad = true;
+  return *this;
+}
+
+bool Tensor::retains_grad() const {
+  const autograd::TensorBody& body = defined_body(*this);
+  return body.entry && body.entry->noted() && body.entry->notes()->retains_grad;
+}
+
+HookHandle Tensor::add_hook(Hook hook) const {
+  static std::atomic<std::uint64_t> last_number{0};
+  const std::shared_ptr<autograd::Notes>& notes = notes_of("register_hook", *this);
+  HookHandle handle;
+  handle.notes_ = notes;
+  handle.number_ = ++last_number;
+  notes->hooks.emplace_back(handle.number_, std::move(hook));
+  return handle;
+}
+
+void HookHandle::remove() {
+  if (const auto notes = notes_.lock()) std::erase_if(notes->hooks, [&](auto& hook) { return hook.first == number_; });
+}
 
 void Tensor::set_grad(const Tensor& grad) const {
   defined_body(*this);
   if (grad.defined()) autograd::check_gradient("set_grad", *this, grad);
-  body_->grad = grad.body() == body() ? grad.detach() : grad;  // a tensor that owned itself would never go
+  kept_gradient(*body_) = grad.body() == body() ? grad.detach() : grad;  // a tensor that owned itself would never go
 }
 
 Tensor Tensor::detach() const { return Tensor(defined_body(*this).array); }

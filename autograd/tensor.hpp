@@ -1,7 +1,10 @@
 // Tensor: a cheap handle to a value and, perhaps, to a place on the tape.
 #pragma once
+#include <functional>
 #include <initializer_list>
+#include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <tapegrad/autograd/scalar.hpp>
@@ -13,6 +16,7 @@ namespace tapegrad {
 
 namespace autograd {
 class Entry;
+struct Notes;
 struct TensorBody;
 void destroy(TensorBody* body) noexcept;
 }  // namespace autograd
@@ -27,6 +31,22 @@ struct BackwardOptions {
   /// Record the sweep itself, so that gradients can be differentiated again. A leaf's grad() then holds the graph that
   /// holds the leaf: clear it with set_grad({}) when done, or use autograd::grad, which leaves no such cycle.
   bool create_graph = false;
+};
+
+/// Looks at a gradient; a defined result takes its place.
+using Hook = std::function<Tensor(const Tensor&)>;
+
+/// A hook that was registered. It stays when the handle goes.
+class HookHandle {
+ public:
+  HookHandle() = default;
+  /// The hook is called no more; nothing happens if it is gone already.
+  void remove();
+
+ private:
+  friend class Tensor;
+  std::weak_ptr<autograd::Notes> notes_;
+  std::uint64_t number_ = 0;
 };
 
 /// Copies share value, gradient and place on the tape. A default-made Tensor is undefined: `defined()` is false and any
@@ -59,10 +79,29 @@ class Tensor {
   bool is_leaf() const;
   /// Asks for (or declines) a gradient on a leaf; DtypeError unless floating, GradError if it is not a leaf.
   Tensor& requires_grad_(bool requires_grad = true);
-  /// The gradient of a leaf, accumulated by sweeps; undefined before the first.
+  /// The gradient of a leaf, or of a result that retains it, accumulated by backward sweeps; undefined before the
+  /// first.
   Tensor grad() const;
   /// Replaces the gradient; an undefined tensor clears it. ShapeError or DtypeError unless it is like this tensor.
   void set_grad(const Tensor& grad) const;
+  /// Backward sweeps keep the gradient of this intermediate result in grad() too; nothing to do for a leaf. GradError
+  /// unless the tensor is on the tape.
+  const Tensor& retain_grad() const;
+  bool retains_grad() const;
+  /// Calls `hook` with d(loss)/d(this) in every sweep that reaches this tensor, backward() or autograd::grad, once the
+  /// gradient is complete and before it is passed on or added to grad(). If the hook returns a defined tensor (of the
+  /// gradient's shape and dtype), that one is used instead; one that returns nothing observes. Hooks are called in the
+  /// order of their registration, in the grad mode of the sweep. GradError unless the tensor is on the tape.
+  template <class F>
+  HookHandle register_hook(F hook) const {
+    if constexpr (std::is_void_v<std::invoke_result_t<F&, const Tensor&>>)
+      return add_hook([hook = std::move(hook)](const Tensor& gradient) mutable {
+        hook(gradient);
+        return Tensor();
+      });
+    else
+      return add_hook(std::move(hook));
+  }
   /// Accumulates d(this)/d(leaf) into every leaf's grad(). This tensor must have one element.
   void backward(const BackwardOptions& options = {}) const;
   /// The same for any shape: `gradient` is d(loss)/d(this).
@@ -108,6 +147,8 @@ class Tensor {
   explicit Tensor(core::Shared<autograd::TensorBody> body) : body_(std::move(body)) {}
 
  private:
+  HookHandle add_hook(Hook hook) const;
+
   core::Shared<autograd::TensorBody> body_;
 };
 

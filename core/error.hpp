@@ -26,6 +26,10 @@ struct IndexError : Error {
 struct GradError : Error {
   using Error::Error;
 };
+/// A value that is not finite, in anomaly mode.
+struct NonFiniteError : Error {
+  using Error::Error;
+};
 /// A file that can't be read, written or trusted.
 struct FileError : Error {
   using Error::Error;

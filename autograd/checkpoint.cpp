@@ -1,0 +1,72 @@
+#include <tapegrad/autograd/checkpoint.hpp>
+
+#include <unordered_set>
+
+#include <tapegrad/autograd/sweep.hpp>
+#include <tapegrad/autograd/tape.hpp>
+#include <tapegrad/core/error.hpp>
+#include <tapegrad/core/random.hpp>
+
+namespace tapegrad::autograd {
+namespace {
+
+/// Another generator state while it lives.
+class RandomGuard {
+ public:
+  explicit RandomGuard(const RandomState& inside) { set_random_state(inside); }
+  ~RandomGuard() { set_random_state(before_); }
+  RandomGuard(const RandomGuard&) = delete;
+  RandomGuard& operator=(const RandomGuard&) = delete;
+
+ private:
+  RandomState before_ = random_state();
+};
+
+/// Leaves and older results that the entries behind `output`, recorded after entry `since`, read: in the order of a
+/// walk, each once.
+std::vector<Edge> outside_of(const Edge& output, std::uint64_t since) {
+  std::vector<Edge> outside;
+  std::vector<const Entry*> inside;
+  std::unordered_set<const void*> seen;
+  const auto visit = [&](const Edge& edge) {
+    Entry* entry = edge.entry();
+    if ((!entry && !edge.leaf()) || !seen.insert(entry ? static_cast<void*>(entry) : edge.leaf()).second) return;
+    if (entry && entry->number() > since)
+      inside.push_back(entry);
+    else
+      outside.push_back(edge);
+  };
+  visit(output);
+  for (std::size_t i = 0; i < inside.size(); ++i)
+    for (int k = 0; k < inside[i]->inputs(); ++k) visit(inside[i]->edge(k));
+  return outside;
+}
+
+}  // namespace
+
+Tensor checkpoint(std::function<Tensor(const Tensors&)> function, const Tensors& inputs) {
+  if (!grad_enabled()) return function(inputs);
+  const RandomState random = random_state();
+  const std::uint64_t since = last_number();
+  const Tensor output = function(inputs);
+  const std::vector<Edge> outside = outside_of(Edge(*output.body()), since);
+  Tensors places;
+  for (const Edge& edge : outside) places.push_back(tensor_at(edge));
+  return record("checkpoint", output.array(), places, [=, function = std::move(function)](const Tensor& g) {
+    const std::uint64_t before = last_number();
+    const Tensor again = [&] {
+      const RandomGuard same_numbers(random);
+      const GradModeGuard recorded(true);
+      return function(inputs);
+    }();
+    if (outside_of(Edge(*again.body()), before) != outside)
+      throw GradError(
+          "checkpoint: the function must read the same tensors, unchanged, when the sweep calls it again; it read "
+          "others, "
+          "or values that were written in between; call backward() before the change");
+    sweep_on(again, g, before);
+    return Tensors(outside.size());
+  });
+}
+
+}  // namespace tapegrad::autograd
