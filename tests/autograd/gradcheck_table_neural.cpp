@@ -78,12 +78,27 @@ void add_attention(Rows& rows) {
       add_shapes(rows, "attention", what, apply, {{queries, 3}, {keys, 3}, {keys, 2}});
 }
 
+/// The first row has nothing inside: it is right whatever is wrong elsewhere.
+void add_checkpoint(Rows& rows) {
+  const Apply nothing = [](const Tensors& in) {
+    return autograd::checkpoint([](const Tensors& x) { return x[0]; }, in);
+  };
+  const Apply several = [](const Tensors& in) {
+    const auto inside = [w = in[1]](const Tensors& x) { return softmax(x[0] * w, -1) * x[0] + tanh(w); };
+    return autograd::checkpoint(inside, {in[0]});
+  };
+  add_shapes(rows, "checkpoint", "nothing,", nothing, {{2, 3}});
+  add_shapes(rows, "checkpoint", "several operations,", several, {{2, 3}, {3}});
+  add_shapes(rows, "checkpoint", "several operations,", several, {{0, 3}, {3}});
+}
+
 }  // namespace
 
 void add_neural_rows(Rows& rows) {
   add_matmul(rows);
   add_normalisations(rows);
   add_attention(rows);
+  add_checkpoint(rows);
   const auto drop = [](const Tensor& x) {
     manual_seed(9);
     return dropout(x, 0.4);

@@ -166,7 +166,8 @@ TEST_F(Mutations, OnePercentInAnyClosureFailsExactlyItsRows) {
     }
     if (!any_gradient) without_gradient.insert(operation);
   }
-  EXPECT_EQ(without_gradient, (std::set<std::string>{"ceil", "floor", "round", "sign"}));
+  // A checkpoint's closure gives none back: it lets the sweep go on into what it recorded.
+  EXPECT_EQ(without_gradient, (std::set<std::string>{"ceil", "checkpoint", "floor", "round", "sign"}));
   std::printf("%zu operations, %zu gradients falsified one by one\n", rows_.size(), tried);
 }
 
