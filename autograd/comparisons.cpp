@@ -46,6 +46,7 @@ Tensor logical_and(const Tensor& a, const Tensor& b) {
 Tensor logical_or(const Tensor& a, const Tensor& b) {
   return Tensor(kernels::logical_or(a.array().converted(boolean), b.array().converted(boolean)));
 }
+Tensor logical_xor(const Tensor& a, const Tensor& b) { return ne(to(a, boolean), to(b, boolean)); }
 Tensor logical_not(const Tensor& x) { return Tensor(kernels::logical_not(x.array())); }
 Tensor isnan(const Tensor& x) { return Tensor(kernels::isnan(x.array())); }
 Tensor isfinite(const Tensor& x) { return Tensor(kernels::isfinite(x.array())); }

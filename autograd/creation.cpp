@@ -55,14 +55,17 @@ Tensor empty(const Shape& shape, Dtype dtype) { return Tensor(Array(checked("emp
 Tensor zeros(const Shape& shape, Dtype dtype) { return filled("zeros", shape, 0, dtype); }
 Tensor ones(const Shape& shape, Dtype dtype) { return filled("ones", shape, 1, dtype); }
 Tensor full(const Shape& shape, const Scalar& value, Dtype dtype) { return filled("full", shape, value, dtype); }
+Tensor empty_like(const Tensor& like) { return empty(like.shape(), like.dtype()); }
 Tensor zeros_like(const Tensor& like) { return zeros(like.shape(), like.dtype()); }
 Tensor ones_like(const Tensor& like) { return ones(like.shape(), like.dtype()); }
 Tensor full_like(const Tensor& like, const Scalar& value) { return full(like.shape(), value, like.dtype()); }
 
-Tensor eye(std::int64_t n, Dtype dtype) {
-  Array array(checked("eye", {n, n}), dtype);
+Tensor eye(std::int64_t n, Dtype dtype) { return eye(n, n, dtype); }
+Tensor eye(std::int64_t rows, std::int64_t columns, Dtype dtype) {
+  Array array(checked("eye", {rows, columns}), dtype);
   core::copy_into(array, array_of(0));
-  if (n > 0) core::copy_into(Array(array.storage(), 0, {n}, {n + 1}, dtype), array_of(1));
+  const std::int64_t ones = std::min(rows, columns);
+  if (ones > 0) core::copy_into(Array(array.storage(), 0, {ones}, {columns + 1}, dtype), array_of(1));
   return Tensor(std::move(array));
 }
 

@@ -12,10 +12,14 @@ Tensor zeros(const Shape& shape, Dtype dtype = float32);
 Tensor ones(const Shape& shape, Dtype dtype = float32);
 /// Every element is `value`. Without a dtype: float32, whatever kind of number `value` is.
 Tensor full(const Shape& shape, const Scalar& value, Dtype dtype = float32);
+/// The shape and dtype of `like`.
+Tensor empty_like(const Tensor& like);
 Tensor zeros_like(const Tensor& like);
 Tensor ones_like(const Tensor& like);
 Tensor full_like(const Tensor& like, const Scalar& value);
+/// Ones on the main diagonal of a matrix, square or of `columns` columns.
 Tensor eye(std::int64_t n, Dtype dtype = float32);
+Tensor eye(std::int64_t rows, std::int64_t columns, Dtype dtype = float32);
 
 /// start, start + step, ... below `stop` (above it, if step < 0); int64 if all three are integers, else float32.
 Tensor arange(const Scalar& start, const Scalar& stop, const Scalar& step = 1, std::optional<Dtype> dtype = {});
@@ -34,6 +38,17 @@ Tensor randn_like(const Tensor& like);
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape);
 /// A random permutation of 0 ... n - 1, int64.
 Tensor randperm(std::int64_t n);
+
+/// 1 with the probability that `p` gives for each element, else 0, in p's shape and floating dtype; without gradient.
+/// ValueError unless 0 <= p <= 1.
+Tensor bernoulli(const Tensor& p);
+/// int64 indices [count], or [rows, count], drawn with probabilities in proportion to `weights` ([n], or [rows, n],
+/// floating, finite, not negative, not all 0); an index of weight 0 never. Without replacement no index comes twice:
+/// ValueError if fewer than `count` have a weight above 0.
+Tensor multinomial(const Tensor& weights, std::int64_t count, bool replacement = false);
+/// int64, indices.shape + [classes]: 1 at the class that `indices` (int64) names, else 0. IndexError outside
+/// [0, classes).
+Tensor one_hot(const Tensor& indices, std::int64_t classes);
 
 /// A tensor of these elements, converted to `dtype`.
 Tensor from_values(const void* values, Dtype from, const Shape& shape, Dtype dtype);

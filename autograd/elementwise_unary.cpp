@@ -73,6 +73,9 @@ Tensor relu(const Tensor& x) {
 Tensor exp(const Tensor& x) {
   return by_result("exp", x, kernels::exp, [](auto& g, auto& y) { return g * y; });
 }
+Tensor expm1(const Tensor& x) {
+  return by_result("expm1", x, kernels::expm1, [](auto& g, auto& y) { return g * (y + 1); });
+}
 Tensor log(const Tensor& x) {
   return by_input("log", x, float32, kernels::log, [](auto& g, auto& x) { return g / x; });
 }
@@ -94,6 +97,9 @@ Tensor sin(const Tensor& x) {
 }
 Tensor cos(const Tensor& x) {
   return by_input("cos", x, float32, kernels::cos, [](auto& g, auto& x) { return -(g * sin(x)); });
+}
+Tensor atan(const Tensor& x) {
+  return by_input("atan", x, float32, kernels::atan, [](auto& g, auto& x) { return g / (square(x) + 1); });
 }
 Tensor tanh(const Tensor& x) {
   const auto rule = [](auto& g, auto& y) { return g * (1 - square(y)); };

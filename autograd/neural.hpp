@@ -15,6 +15,11 @@ Tensor log_softmax(const Tensor& x, std::int64_t axis);
 /// the biased variance, times `weight`, plus `bias` (both of the shape of those dimensions, and either undefined).
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps = 1e-5,
                   int normalized_rank = 1);
+/// Root mean square normalisation (Zhang and Sennrich, 2019) over the last `normalized_rank` dimensions:
+/// x / sqrt(mean(x^2) + eps), times `weight` (of the shape of those dimensions, or undefined). Without eps: the
+/// distance from 1 to the next number of x's dtype, as in PyTorch.
+Tensor rms_norm(const Tensor& x, const Tensor& weight, std::optional<double> eps = {}, int normalized_rank = 1);
+
 /// Zeroes elements with probability p and multiplies the others by 1 / (1 - p); x itself if not `training` or p is 0.
 Tensor dropout(const Tensor& x, double p, bool training = true);
 /// Rows of `weight` [rows, width] at `indices` (int64, any shape): indices.shape + [width]. Repeated rows add up in the

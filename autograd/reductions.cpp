@@ -1,4 +1,7 @@
 // Reductions: value and gradient side by side.
+#include <algorithm>
+#include <cmath>
+
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/operation.hpp>
@@ -60,6 +63,38 @@ Tensor mean(const Tensor& x, const Axes& axes, bool keepdim) {
   };
   return record("mean", average, {x},
                 [reduction, count](const Tensor& g) { return Tensors{reduction.repeated(g / count)}; });
+}
+
+Tensor prod(const Tensor& x, const Axes& axes, bool keepdim) {
+  if (x.dtype() == boolean) return prod(to(x, int64), axes, keepdim);
+  const Reduction reduction("prod", x, axes);
+  Shape order;
+  for (int axis = 0; axis < x.rank(); ++axis)
+    if (std::find(reduction.axes.begin(), reduction.axes.end(), axis) == reduction.axes.end()) order.push_back(axis);
+  for (std::int64_t axis : reduction.axes) order.push_back(axis);
+  const Shape reduced = kernels::reduced_shape(x.shape(), reduction.axes, keepdim);
+  Tensor rows = reshape(permute(x, order), {reduced.numel(), reduction.count()});
+  if (reduction.count() == 0) rows = cat({rows, ones({reduced.numel(), 1}, x.dtype())}, 1);
+  while (rows.size(1) > 1) {
+    const std::int64_t size = rows.size(1), half = size / 2;
+    const Tensor pairs = slice(rows, 1, 0, half) * slice(rows, 1, half, 2 * half);
+    rows = size % 2 ? cat({pairs, slice(rows, 1, size - 1, size)}, 1) : pairs;
+  }
+  return reshape(rows, reduced);
+}
+
+namespace {
+
+Tensor running_sum(const Tensor& x, int axis, bool reversed) {
+  const auto value = [&] { return kernels::running_sum(x.array(), axis, reversed); };
+  return record("cumsum", value, {x}, [=](const Tensor& g) { return Tensors{running_sum(g, axis, !reversed)}; });
+}
+
+}  // namespace
+
+Tensor cumsum(const Tensor& x, std::int64_t axis) {
+  if (x.rank() == 0) return reshape(cumsum(reshape(x, {1}), axis), {});
+  return running_sum(x, normalize_axis("cumsum", axis, x.rank()), false);
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
@@ -133,6 +168,9 @@ Tensor argmin(const Tensor& x, std::int64_t axis, bool keepdim) {
   return index_along("argmin", x, axis, keepdim, kernels::min_along);
 }
 
+Tensor argmax(const Tensor& x) { return argmax(flatten(x.detach()), 0); }
+Tensor argmin(const Tensor& x) { return argmin(flatten(x.detach()), 0); }
+
 Tensor var(const Tensor& x, const Axes& axes, int correction, bool keepdim) {
   check_floating("var", x);
   const Reduction reduction("var", x, axes);
@@ -140,17 +178,44 @@ Tensor var(const Tensor& x, const Axes& axes, int correction, bool keepdim) {
   return sum(square(x - mean(x, axes, true)), axes, keepdim) / freedom;
 }
 
-Tensor norm(const Tensor& x) {
-  check_floating("norm", x);
-  const Shape axes = Axes().normalized("norm", x.rank());
-  const auto value = [&] { return kernels::sqrt(kernels::sum(kernels::square(x.array()), axes, false)); };
-  return record("norm", value, {x},
-                [x](const Tensor& g, const Tensor& y) { return Tensors{x * (g / where(eq(y, 0), 1, y))}; });
+Tensor std(const Tensor& x, const Axes& axes, int correction, bool keepdim) {
+  check_floating("std", x);
+  const Tensor variance = var(x, axes, correction, keepdim), is_zero = eq(variance, 0);
+  return where(is_zero, 0, sqrt(where(is_zero, 1, variance)));
 }
 
-Tensor logsumexp(const Tensor& x, std::int64_t axis, bool keepdim) {
+namespace {
+
+Tensor euclidean_norm(const Tensor& x, const Reduction& reduction, bool keepdim) {
+  const auto value = [&] { return kernels::sqrt(kernels::sum(kernels::square(x.array()), reduction.axes, keepdim)); };
+  return record("norm", value, {x}, [x, reduction](const Tensor& g, const Tensor& y) {
+    return Tensors{x * reduction.kept(g / where(eq(y, 0), 1, y))};
+  });
+}
+
+/// x^p for x >= 0, with gradient 0 at 0.
+Tensor power(const Tensor& x, double p) {
+  const Tensor is_zero = eq(x, 0);
+  return where(is_zero, 0, pow(where(is_zero, 1, x), p));
+}
+
+}  // namespace
+
+Tensor norm(const Tensor& x) { return norm(x, 2); }
+Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdim) {
+  check_floating("norm", x);
+  if (!(p > 0)) throw ValueError("norm: p must be above 0; got " + std::to_string(p));
+  const Reduction reduction("norm", x, axes);
+  if (p == 2) return euclidean_norm(x, reduction, keepdim);
+  if (p == 1) return sum(abs(x), axes, keepdim);
+  if (!std::isinf(p)) return power(sum(power(abs(x), p), axes, keepdim), 1 / p);
+  reduction_of_some("norm", x, axes);
+  return amax(abs(x), axes, keepdim);
+}
+
+Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdim) {
   check_floating("logsumexp", x);
-  const Reduction reduction("logsumexp", x, axis);
+  const Reduction reduction("logsumexp", x, axes);
   const auto value = [&] {
     const Array largest = kernels::amax(x.array(), reduction.axes, true);
     // Rows that are infinite as a whole are shifted by 0: inf - inf would be NaN.

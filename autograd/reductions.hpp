@@ -8,6 +8,12 @@ namespace tapegrad {
 Tensor sum(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 /// DtypeError for integers. The mean of nothing is NaN.
 Tensor mean(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
+/// The product, by pairs, so that its gradient is right where elements are 0 (the product of the others, to any
+/// order). Integers and booleans multiply as int64; the product of nothing is 1.
+Tensor prod(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
+/// Element i along `axis` is the sum of the elements up to i; integers and booleans are summed as int64. The gradient
+/// is the sum of g from i on.
+Tensor cumsum(const Tensor& x, std::int64_t axis);
 /// Sums x over what was broadcast, down to `shape`; the inverse of expand. Its gradient is expand.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
@@ -24,13 +30,21 @@ Tensor amin(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 /// int64 index of the first largest along `axis`; without gradient.
 Tensor argmax(const Tensor& x, std::int64_t axis, bool keepdim = false);
 Tensor argmin(const Tensor& x, std::int64_t axis, bool keepdim = false);
+/// The same over all elements, as an index into the flattened tensor.
+Tensor argmax(const Tensor& x);
+Tensor argmin(const Tensor& x);
 
 /// Variance; `correction` 1 divides by n - 1 (the default, as in PyTorch), 0 by n.
 Tensor var(const Tensor& x, const Axes& axes = {}, int correction = 1, bool keepdim = false);
+/// Its root; the gradient is 0 where the deviation is 0.
+Tensor std(const Tensor& x, const Axes& axes = {}, int correction = 1, bool keepdim = false);
 /// Euclidean norm over all elements; its gradient at 0 is 0.
 Tensor norm(const Tensor& x);
-/// log(sum(exp(x))) along `axis`, without overflow.
-Tensor logsumexp(const Tensor& x, std::int64_t axis, bool keepdim = false);
+/// (sum |x|^p)^(1/p) for p > 0; the largest |x| for infinity, where equal ones share the gradient. The gradient is 0
+/// where the norm is, and for elements that are 0. ValueError for other p.
+Tensor norm(const Tensor& x, double p, const Axes& axes = {}, bool keepdim = false);
+/// log(sum(exp(x))) over the axes, without overflow; its gradient is g softmax(x). -inf for nothing.
+Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdim = false);
 /// Whether any or every element is nonzero; boolean, without gradient.
 Tensor any(const Tensor& x, const Axes& axes = {}, bool keepdim = false);
 Tensor all(const Tensor& x, const Axes& axes = {}, bool keepdim = false);

@@ -84,6 +84,7 @@ constexpr auto kFloor = [](auto v) { return xsimd::floor(v); };
 constexpr auto kCeil = [](auto v) { return xsimd::ceil(v); };
 constexpr auto kRound = [](auto v) { return xsimd::nearbyint(v); };
 constexpr auto kExp = [](auto v) { return simd::exp(v); };
+constexpr auto kExpm1 = [](auto v) { return xsimd::expm1(v); };
 constexpr auto kLog = [](auto v) { return simd::log(v); };
 constexpr auto kLog1p = [](auto v) { return xsimd::log1p(v); };
 constexpr auto kSqrt = [](auto v) { return xsimd::sqrt(v); };
@@ -91,6 +92,7 @@ constexpr auto kRsqrt = []<class X>(X v) { return X(1) / xsimd::sqrt(v); };
 constexpr auto kReciprocal = []<class X>(X v) { return X(1) / v; };
 constexpr auto kSin = [](auto v) { return xsimd::sin(v); };
 constexpr auto kCos = [](auto v) { return xsimd::cos(v); };
+constexpr auto kAtan = [](auto v) { return xsimd::atan(v); };
 constexpr auto kTanh = [](auto v) { return simd::tanh(v); };
 constexpr auto kErf = [](auto v) { return simd::erf(v); };
 constexpr auto kSigmoid = [](auto v) { return simd::sigmoid(v); };
@@ -116,6 +118,7 @@ Array ceil(const Array& x) { return rounded("ceil", x, kCeil); }
 Array round(const Array& x) { return rounded("round", x, kRound); }
 
 Array exp(const Array& x) { return function("exp", x, kExp); }
+Array expm1(const Array& x) { return function("expm1", x, kExpm1); }
 Array log(const Array& x) { return function("log", x, kLog); }
 Array log1p(const Array& x) { return function("log1p", x, kLog1p); }
 Array sqrt(const Array& x) { return function("sqrt", x, kSqrt); }
@@ -123,6 +126,7 @@ Array rsqrt(const Array& x) { return function("rsqrt", x, kRsqrt); }
 Array reciprocal(const Array& x) { return function("reciprocal", x, kReciprocal); }
 Array sin(const Array& x) { return function("sin", x, kSin); }
 Array cos(const Array& x) { return function("cos", x, kCos); }
+Array atan(const Array& x) { return function("atan", x, kAtan); }
 Array tanh(const Array& x) { return function("tanh", x, kTanh); }
 Array erf(const Array& x) { return function("erf", x, kErf); }
 Array sigmoid(const Array& x) { return function("sigmoid", x, kSigmoid); }

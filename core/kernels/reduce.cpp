@@ -240,6 +240,28 @@ Shape reduced_shape(const Shape& shape, const Shape& axes, bool keepdim) {
 Array sum(const Array& x, const Shape& axes, bool keepdim) {
   return reduce<Sum>(x.dtype() == Dtype::boolean ? x.converted(Dtype::int64) : x, axes, keepdim);
 }
+
+Array running_sum(const Array& any, int axis, bool reversed) {
+  const Array x = (any.dtype() == Dtype::boolean ? any.converted(Dtype::int64) : any).contiguous();
+  const Array out(x.shape(), x.dtype());
+  const std::int64_t count = x.size(axis), outer = x.shape().sub(0, axis).numel();
+  const std::int64_t inner = x.shape().sub(axis + 1, x.rank()).numel(), strips = (inner + kStrip - 1) / kStrip;
+  dispatch(x.dtype(), [&]<class T>(Type<T>) {
+    using Wide = Sum::Wide<T>;
+    const auto sum_strip = [&](std::int64_t task) {
+      const std::int64_t column = task % strips * kStrip, width = std::min(kStrip, inner - column);
+      Wide total[kStrip];
+      std::fill_n(total, width, Wide(0));
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t at = (task / strips * count + (reversed ? count - 1 - i : i)) * inner + column;
+        for (std::int64_t k = 0; k < width; ++k)
+          out.data<T>()[at + k] = static_cast<T>(total[k] += static_cast<Wide>(x.data<T>()[at + k]));
+      }
+    };
+    for_each_row(outer * strips, count * std::min(inner, kStrip), sum_strip, kChunk);
+  });
+  return out;
+}
 Array amax(const Array& x, const Shape& axes, bool keepdim) { return reduce<Max>(x, axes, keepdim); }
 Array amin(const Array& x, const Shape& axes, bool keepdim) { return reduce<Min>(x, axes, keepdim); }
 Extremes max_along(const Array& x, int axis, bool keepdim) { return reduce_along<Max>(x, axis, keepdim); }

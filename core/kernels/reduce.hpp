@@ -10,6 +10,8 @@ Shape reduced_shape(const Shape& shape, const Shape& axes, bool keepdim);
 
 /// Booleans are summed as int64. The sum of nothing is 0.
 Array sum(const Array& x, const Shape& axes, bool keepdim);
+/// Element i along `axis` is the sum of the elements up to i, or from i on if `reversed`; booleans as int64.
+Array running_sum(const Array& x, int axis, bool reversed);
 /// The largest and the smallest; NaN wins. Of nothing: the lowest and the highest number of the dtype.
 Array amax(const Array& x, const Shape& axes, bool keepdim);
 Array amin(const Array& x, const Shape& axes, bool keepdim);

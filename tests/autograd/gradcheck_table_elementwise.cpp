@@ -70,7 +70,8 @@ void add_elementwise_rows(Rows& rows) {
                                                     {"cos", cos},       {"tanh", tanh},
                                                     {"erf", erf},       {"sigmoid", sigmoid},
                                                     {"relu", relu},     {"softplus", softplus},
-                                                    {"silu", silu},     {"reciprocal", reciprocal}};
+                                                    {"silu", silu},     {"reciprocal", reciprocal},
+                                                    {"expm1", expm1},   {"atan", atan}};
   for (const auto& [name, f] : anywhere) add_unary(rows, name, f, signed_values);
   const std::pair<const char*, Unary> above_zero[] = {{"log", log}, {"log1p", log1p}, {"sqrt", sqrt}, {"rsqrt", rsqrt}};
   for (const auto& [name, f] : above_zero) add_unary(rows, name, f, positive_values);

@@ -43,13 +43,20 @@ void add_reduction_rows(Rows& rows) {
   add_over_axes(rows, "amin", amin, Repeats::kinks);
   add_along_axis(rows, "max", max, Repeats::kinks);
   add_along_axis(rows, "min", min, Repeats::kinks);
-  add_along_axis(rows, "logsumexp", logsumexp, Repeats::allowed);
+  add_over_axes(rows, "logsumexp", logsumexp, Repeats::allowed);
+  for (const std::int64_t axis : {0, -1})
+    for (const Shape& shape : {Shape{4}, Shape{2, 3}, Shape{3, 0}, Shape{2, 3, 2}, Shape{19, 2}})
+      add_shapes(rows, "cumsum", "axis " + std::to_string(axis) + " of",
+                 [axis](const Tensors& in) { return cumsum(in[0], axis); }, {shape});
   for (const Shape& to : {Shape{3}, Shape{1, 3}, Shape{2, 1}, Shape{}, Shape{1, 1}})
     add_shapes(rows, "sum_to", to.to_string() + " from", [to](const Tensors& in) { return sum_to(in[0], to); },
                {{2, 3}});
   add_shapes(rows, "sum_to", "[2, 1] from", [](const Tensors& in) { return sum_to(in[0], {2, 1}); }, {{4, 2, 3}});
   add_unary(
       rows, "norm", [](const Tensor& x) { return norm(x); }, signed_values);
+  add_over_axes(
+      rows, "norm", [](const Tensor& x, const Axes& axes, bool keep) { return norm(x, 2, axes, keep); },
+      Repeats::allowed);
 }
 
 }  // namespace tapegrad::table

@@ -7,6 +7,7 @@ import json
 import math
 import pathlib
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
@@ -170,6 +171,105 @@ def reductions(cases):
             cases.add(name, lambda x: function(x, axis), [bits], axes=[axis], keepdim=False)
 
 
+def numbers(cases):
+    for name, function in (("expm1", torch.expm1), ("tan", torch.tan), ("atan", torch.atan)):
+        for shape in ((), (1,), (7,), (2, 3), (2, 0), (2, 1, 3)):
+            cases.add(name, function, [randn(*shape)])
+    cases.add("expm1", torch.expm1, [torch.tensor([-40.0, -1e-9, 0.0, 1e-12, 30.0])])
+    cases.add("atan", torch.atan, [torch.tensor([-1e30, -2.0, 0.0, 0.5, 1e5, math.inf])])
+    kinks = torch.tensor([-800.0, -1.5, 0.0, 0.25, 800.0])
+    for shape in ((), (5,), (2, 3), (0, 2)):
+        for x in (randn(*shape), kinks):
+            cases.add("leaky_relu", lambda x: F.leaky_relu(x), [x], negative_slope=0.01)
+            cases.add("leaky_relu", lambda x: F.leaky_relu(x, 0.3), [x], negative_slope=0.3)
+            cases.add("elu", lambda x: F.elu(x), [x], alpha=1.0)
+            cases.add("elu", lambda x: F.elu(x, 0.7), [x], alpha=0.7)
+            cases.add("clamp_min", lambda x: torch.clamp(x, min=0.25), [x], low=0.25)
+            cases.add("clamp_max", lambda x: torch.clamp(x, max=0.25), [x], high=0.25)
+    for a, b, w in (((), (), ()), ((2, 3), (3,), (2, 1)), ((4,), (4,), ()), ((2, 0), (1,), (1,)), ((1,), (2, 2), (2, 1))):
+        cases.add("lerp", torch.lerp, [randn(*a), randn(*b), randn(*w)])
+        for weight in (0.0, 0.3, 0.8, 1.0):
+            cases.add("lerp_number", lambda x, y: torch.lerp(x, y, weight), [randn(*a), randn(*b)], weight=weight)
+    odd = torch.tensor([math.nan, math.inf, -math.inf, 0.0, 2.5])
+    cases.add("isnan", torch.isnan, [odd])
+    cases.add("isfinite", torch.isfinite, [odd])
+    bits = torch.tensor([True, True, False, False]), torch.tensor([True, False, True, False])
+    for name, function in (("logical_and", torch.logical_and), ("logical_or", torch.logical_or),
+                           ("logical_xor", torch.logical_xor)):
+        cases.add(name, function, bits)
+        cases.add(name, function, [torch.tensor([[0, 2], [3, 0]]), torch.tensor([1.5, 0.0])])
+    cases.add("logical_not", torch.logical_not, [torch.tensor([[0, 2], [3, 0]])])
+    reductions_of_numbers(cases)
+    orders(cases)
+    for shape, rank in (((2, 3), 1), ((2, 3, 4), 2), ((0, 3), 1), ((4,), 1)):
+        for eps in (1e-5, 2.0**-52):
+            dims = tuple(range(len(shape) - rank, len(shape)))
+            norm = lambda x, w: x * torch.rsqrt(x.square().mean(dims, keepdim=True) + eps) * (1 if w is None else w)
+            cases.add("rms_norm", norm, [randn(*shape), randn(*shape[-rank:])], eps=eps, rank=rank)
+            cases.add("rms_norm", norm, [randn(*shape), None], eps=eps, rank=rank)
+
+
+def products(x, dims, keepdim):
+    for dim in sorted((d % max(x.dim(), 1) for d in dims), reverse=True):
+        x = torch.prod(x, dim, keepdim)
+    return x
+
+
+def reductions_of_numbers(cases):
+    for shape in ((), (4,), (2, 3), (2, 3, 4), (2, 1, 3)):
+        axes = [()] + ([(0,), (-1,)] if shape else []) + ([(0, 1), (0, -1)] if len(shape) > 1 else [])
+        for axis in axes:
+            for keepdim in (False, True):
+                dims = axis or tuple(range(len(shape)))
+                call = dict(axes=list(axis), keepdim=keepdim)
+                cases.add("prod", lambda x: products(x, dims, keepdim), [randn(*shape)], **call)
+                cases.add("logsumexp_axes", lambda x: torch.logsumexp(x, dims, keepdim), [randn(*shape)], **call)
+                for correction in (0, 1):
+                    if math.prod(shape[d] for d in dims) > correction:
+                        cases.add("std", lambda x: torch.std(x, dims, correction=correction, keepdim=keepdim),
+                                  [randn(*shape)], correction=correction, **call)
+                for p in (0.5, 1.0, 1.5, 2.0, 3.0, math.inf):
+                    cases.add("p_norm", lambda x: torch.norm(x, p, dims, keepdim) if dims else torch.norm(x, p),
+                              [randn(*shape)], p=number(p), **call)
+        cases.add("argmax_all", torch.argmax, [randn(*shape)])
+        cases.add("argmin_all", torch.argmin, [randn(*shape)])
+        for axis in range(-1, len(shape)):
+            cases.add("cumsum", lambda x: torch.cumsum(x, axis), [randn(*shape)], axis=axis)
+    cases.add("cumsum", lambda x: torch.cumsum(x, 1), [torch.tensor([[1, 2, 3], [4, 5, 6]])], axis=1)
+    cases.add("cumsum", lambda x: torch.cumsum(x, 0), [torch.tensor([True, False, True])], axis=0)
+    cases.add("cumsum", lambda x: torch.cumsum(x, 0), [randn(0, 2)], axis=0)
+    zeros = torch.tensor([[2.0, 0.0, 3.0], [0.0, 4.0, 0.0], [1.0, 2.0, 5.0]])
+    cases.add("prod", lambda x: torch.prod(x, 1), [zeros], axes=[1], keepdim=False)
+    cases.add("prod", torch.prod, [zeros], axes=[], keepdim=False)
+    cases.add("prod", lambda x: torch.prod(x, 0), [torch.tensor([[2, 3], [4, 5]])], axes=[0], keepdim=False)
+    cases.add("prod", lambda x: torch.prod(x, 0), [randn(0, 3)], axes=[0], keepdim=False)
+    cases.add("std", lambda x: torch.std(x, 1), [torch.full((2, 3), 1.5)], axes=[1], correction=1, keepdim=False)
+    some_zeros = torch.tensor([[0.0, 0.0], [0.0, -2.0], [3.0, -3.0]])
+    for p in (0.5, 1.0, 1.5, 2.0, 3.0, math.inf):
+        cases.add("p_norm", lambda x: torch.norm(x, p, 1), [some_zeros], p=number(p), axes=[1], keepdim=False)
+
+
+def orders(cases):
+    nan, inf = math.nan, math.inf
+    ties = torch.tensor([[3.0, 1.0, 3.0, nan, 1.0], [nan, -inf, 0.0, inf, nan], [2.0, 2.0, 2.0, 2.0, 2.0]])
+    for x in (randn(), randn(6), randn(3, 4), randn(2, 3, 2), ties, randn(0, 3), randn(3, 0),
+              torch.tensor([[3, 1, 2], [1, 1, 0]]), torch.tensor([True, False, True])):
+        for axis in range(-1, x.dim()):
+            for down in (False, True):
+                call = dict(axis=axis, descending=down)
+                cases.add("sort", lambda x: torch.sort(x, dim=axis, descending=down, stable=True)[0], [x], **call)
+                cases.add("argsort", lambda x: torch.sort(x, dim=axis, descending=down, stable=True)[1], [x], **call)
+    for x in (randn(7), randn(3, 4), randn(2, 3, 4), randn(5, 2), torch.tensor([5, 1, 4, 2])):
+        for axis in range(-1, x.dim()):
+            for k in {0, 1, x.shape[axis] - 1, x.shape[axis]}:
+                for largest in (True, False):
+                    call = dict(k=k, axis=axis, largest=largest)
+                    cases.add("topk", lambda x: torch.topk(x, k, axis, largest)[0], [x], **call)
+                    cases.add("topk_indices", lambda x: torch.topk(x, k, axis, largest)[1], [x], **call)
+    for indices, classes in ((torch.tensor([2, 0, 1]), 4), (torch.tensor(1), 2), (torch.tensor([[0], [2]]), 3)):
+        cases.add("one_hot", lambda i: F.one_hot(i, classes), [indices], classes=classes)
+
+
 def shaping(cases):
     cases.add("reshape", lambda x: x.reshape(3, 2), [randn(2, 3)], shape=[3, 2])
     cases.add("reshape", lambda x: x.reshape(4, -1), [randn(2, 2, 3)], shape=[4, -1])
@@ -236,6 +336,152 @@ def matrices(cases):
         for bias in (True, False):
             cases.add("gelu_linear", lambda x, w, b: F.linear(F.gelu(x), w, b),
                       [randn(*shape), randn(out, shape[-1]), randn(out) if bias else None])
+
+
+def shapes_and_indices(cases):
+    cases.add("broadcast_to", lambda x: x.broadcast_to(2, 3, 2), [randn(3, 1)], shape=[2, 3, 2])
+    cases.add("view_as", lambda x, y: x.reshape(y.shape) + 0 * y, [randn(2, 6), torch.zeros(3, 4)])
+    for shape in ((1, 2, 1, 3), (1, 1), (), (1, 0)):
+        cases.add("squeeze_all", torch.squeeze, [randn(*shape)])
+    for shape, source, target in (((2, 3, 4), (0,), (-1,)), ((2, 3, 4, 1), (0, -1), (2, 0)), ((2, 3), (), ()),
+                                  ((2, 0, 3), (2, 1, 0), (0, 1, 2))):
+        cases.add("movedim", lambda x: x.movedim(source, target), [randn(*shape)], **{"from": source, "to": target})
+    for shape, shifts, axes in (((5,), (2,), (0,)), ((2, 3), (-1,), ()), ((3, 4), (5, -6), (0, -1)), ((2, 3), (1, 1), (1, 1)),
+                                ((0, 2), (1,), (0,)), ((2, 3), (3,), (1,)), ((), (1,), ())):
+        cases.add("roll", lambda x: x.roll(shifts, axes) if axes else x.roll(shifts[0]), [randn(*shape)], shifts=shifts,
+                  axes=axes)
+    for shape, repeats in (((2, 3), (2, 2)), ((3,), (2, 1, 2)), ((2, 1), (1, 0)), ((), (3,)), ((), ()), ((0, 2), (2, 3)),
+                           ((2, 3), (1, 1)), ((2, 3, 2), (1, 2, 3))):
+        cases.add("repeat", lambda x: x.repeat(repeats), [randn(*shape)], repeats=repeats)
+    for shape, pads in (((3,), (1, 2)), ((2, 3), (1, 0)), ((2, 3), (0, 1, 2, 0)), ((2, 3, 4), (-1, 2, 1, -1)),
+                        ((2, 3), (-2, 0)), ((2, 3), (-1, -2)), ((0, 2), (0, 0, 1, 1)), ((2, 2), (0, 0)), ((), ())):
+        for value in (0.0, -2.5):
+            cases.add("pad", lambda x: F.pad(x, pads, value=value), [randn(*shape)], pads=pads, scalar=value)
+    for shape, offset, a, b in (((3, 4), 0, 0, 1), ((3, 4), 2, 0, 1), ((4, 3), -2, 0, 1), ((2, 3, 4), 1, 0, 2),
+                                ((2, 3, 4), -1, -1, 1), ((3, 4), 5, 0, 1), ((0, 3), 0, 0, 1)):
+        cases.add("diagonal", lambda x: x.diagonal(offset, a, b), [randn(*shape)], offset=offset, axis1=a, axis2=b)
+    for size, sizes, axis in ((5, 2, 0), (6, 3, 1), (5, 9, 0), (5, [1, 4], -1), (4, [2, 0, 2], 0), (0, 2, 0)):
+        x = randn(size, 2) if axis == 0 else randn(2, size)
+        for piece in range(len(x.split(sizes, axis))):
+            cases.add("split", lambda x: x.split(sizes, axis)[piece], [x], sizes=sizes, axis=axis, piece=piece)
+    for size, count in ((5, 2), (5, 4), (6, 3), (2, 5), (0, 3)):
+        x = randn(2, size)
+        for piece in range(len(x.chunk(count, 1))):
+            cases.add("chunk", lambda x: x.chunk(count, 1)[piece], [x], count=count, axis=1, piece=piece)
+    for axis in (0, 1, -1):
+        cases.add("unbind", lambda x: x.unbind(axis)[1], [randn(2, 3, 4)], axis=axis, piece=1)
+    cases.add("outer", torch.outer, [randn(3), randn(2)])
+    cases.add("outer", torch.outer, [randn(0), randn(2)])
+    for shape in ((3, 3), (2, 4), (0, 0)):
+        cases.add("trace", torch.trace, [randn(*shape)])
+    places(cases)
+    for _ in range(150):
+        random_index(cases)
+    for _ in range(150):
+        random_einsum(cases)
+
+
+def places(cases):
+    for axis, start, count in ((0, 1, 2), (1, -2, 2), (-1, 0, 0), (0, 3, 0)):
+        cases.add("narrow", lambda x: x.narrow(axis, start, count), [randn(3, 4)], axis=axis, start=start, count=count)
+    for shape, index, axis in (((3, 4), (2, 3), 0), ((3, 4), (5, 4), 0), ((3, 4), (2, 6), 1), ((3, 4, 2), (2, 3, 1), -1),
+                               ((3,), (5,), 0), ((3, 4), (0, 4), 0), ((3, 4), (2, 0), 0)):
+        i = torch.randint(0, shape[axis], index)
+        cases.add("gather_corner", lambda x, i: x.gather(axis, i), [randn(*shape), i], axis=axis)
+        cases.add("scatter_add", lambda x, i, s: x.scatter_add(axis, i, s), [randn(*shape), i, randn(*index)], axis=axis)
+        larger = tuple(size + 1 for size in index)
+        part = tuple(slice(size) for size in index)
+        cases.add("scatter_add", lambda x, i, s: x.scatter_add(axis, i, s[part]), [randn(*shape), i, randn(*larger)],
+                  axis=axis)
+    integers = torch.tensor([5, 6, 7])
+    cases.add("scatter_add", lambda x, i, s: x.scatter_add(0, i, s), [integers, torch.tensor([2, 2]), integers], axis=0)
+    for shape, index, axis in (((3, 4), (3, 2), 1), ((3, 4), (1, 2), 1), ((1, 4), (3, 2), -1), ((2, 1, 3), (5, 4, 1), 0)):
+        i = torch.randint(0, shape[axis], index)
+        cases.add("take_along_dim", lambda x, i: torch.take_along_dim(x, i, axis), [randn(*shape), i], axis=axis)
+    for shape, mask in (((3, 4), (3, 4)), ((3, 4), (4,)), ((4,), (3, 4)), ((3, 4), (3, 1)), ((), ()), ((0, 2), (0, 2)),
+                        ((2, 3), ())):
+        cases.add("masked_select", torch.masked_select, [randn(*shape), randn(*mask) > 0])
+    for shape in ((5,), (3, 4), (), (2, 0), (2, 2, 3)):
+        cases.add("nonzero", torch.nonzero, [randn(*shape) > 0])
+
+
+def random_index(cases):
+    """An index that NumPy takes: its positions, among the numbers of the elements, say what PyTorch has to read."""
+    draw = np.random.default_rng(torch.randint(0, 2**31, ()).item())
+    shape = tuple(int(n) for n in draw.integers(2, 5, draw.integers(1, 5)))
+    items, keys, tensors, axis = [], [], [], 0
+    common = [int(n) for n in draw.choice([1, 2, 3], draw.integers(0, 3))]
+    masks = 0
+    while axis < len(shape) and len(items) < 7:
+        size, kind = shape[axis], draw.choice(["integer", "slice", "new", "...", "tensor", "mask", "end"],
+                                              p=[.15, .3, .1, .1, .25, .05, .05])
+        if kind == "end":
+            break
+        if kind == "integer":
+            keys.append(int(draw.integers(-size, size)))
+            items.append(keys[-1])
+        elif kind == "slice":
+            bound = [None if draw.random() < .4 else int(draw.integers(-size - 1, size + 2)) for _ in range(2)]
+            bound.append(None if draw.random() < .4 else int(draw.choice([-2, -1, 1, 2, 3])))
+            keys.append(slice(*bound))
+            items.append(bound)
+        elif kind == "new":
+            keys.append(None)
+            items.append("new")
+        elif kind == "...":
+            if Ellipsis in [key for key in keys if not isinstance(key, np.ndarray)]:
+                continue
+            left = int(draw.integers(0, len(shape) - axis + 1))
+            keys.append(Ellipsis)
+            items.append("...")
+            axis += left - 1
+        else:
+            if kind == "mask" and common not in ([], [1]) or kind == "mask" and masks:
+                continue
+            if kind == "mask":
+                rank = int(draw.integers(1, len(shape) - axis + 1))
+                keys.append(draw.random(shape[axis:axis + rank]) < .4)
+                axis += rank - 1
+                masks += 1
+            else:
+                one = [1 if draw.random() < .2 else n for n in common][draw.integers(0, len(common) + 1):]
+                keys.append(np.array(draw.integers(-size, size, one)))
+            tensors.append(torch.from_numpy(keys[-1]))
+            items.append({"input": len(tensors)})
+        axis += kind != "new"
+    if Ellipsis in [key for key in keys if not isinstance(key, np.ndarray)]:
+        used = sum(key.ndim if isinstance(key, np.ndarray) and key.dtype == bool else key is not None and key is not Ellipsis
+                   for key in keys)
+        assert used <= len(shape)
+    numbers = np.array(np.arange(math.prod(shape)).reshape(shape)[tuple(keys)])
+    cases.add("index", lambda x, *_: x.reshape(-1)[torch.from_numpy(numbers)], [randn(*shape)] + tensors, items=items)
+
+
+def random_einsum(cases):
+    draw = np.random.default_rng(torch.randint(0, 2**31, ()).item())
+    labels = list(draw.permutation(list("abcdeXY"))[:draw.integers(1, 6)])
+    sizes = {label: int(draw.choice([0, 1, 2, 3, 4], p=[.03, .12, .35, .3, .2])) for label in labels}
+    rest = [int(n) for n in draw.integers(1, 4, draw.integers(0, 3))]
+    terms, operands = [], []
+    for _ in range(draw.choice([1, 2, 3, 4], p=[.2, .5, .2, .1])):
+        term = list(draw.choice(labels, draw.integers(0, min(4, len(labels) + 1)), replace=bool(draw.random() < .2)))
+        narrow = draw.random() < .1 and len(set(term)) == len(term)
+        shape = [1 if narrow else sizes[label] for label in term]
+        if draw.random() < .35:
+            at = draw.integers(0, len(term) + 1)
+            own = rest[draw.integers(0, len(rest) + 1):]
+            shape[at:at] = [1 if draw.random() < .2 else n for n in own]
+            term.insert(at, "...")
+        terms.append("".join(term))
+        operands.append(randn(*shape))
+    equation = draw.choice([",", ", "]).join(terms)
+    if draw.random() < .8:
+        used = sorted(set("".join(terms)) - {"."})
+        output = list(draw.permutation(used)[:draw.integers(0, len(used) + 1)]) if used else []
+        if "..." in equation and draw.random() < .8:
+            output.insert(draw.integers(0, len(output) + 1), "...")
+        equation += draw.choice(["->", " -> "]) + "".join(output)
+    cases.add("einsum", lambda *x: torch.einsum(equation, *x), operands, equation=equation)
 
 
 def layers(cases):
@@ -358,6 +604,17 @@ def main():
     modules.write("layers.json")
     text = json.dumps({"trajectories": trajectories(), "clipping": clipping(), "cosine": cosine()}, separators=(",", ":"))
     (HERE / "optimizers.json").write_text(text + "\n")
+    companions()
+
+
+def companions():
+    """Files beside operations.json, each from a seed of its own, so that one changes without the others."""
+    for seed, name, group in ((21, "operations_numbers.json", numbers),
+                              (22, "operations_shapes.json", shapes_and_indices)):
+        torch.manual_seed(seed)
+        cases = Cases()
+        group(cases)
+        cases.write(name)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,12 @@
 // Every operation that PyTorch has too: its value and its gradients.
 #include <gtest/gtest.h>
 
-#include <functional>
-#include <map>
-
-#include "reference/cases.hpp"
+#include <algorithm>
+#include <filesystem>
+#include "reference/operations.hpp"
 
 namespace tapegrad::reference {
 namespace {
-
-using Operation = std::function<Tensor(const Tensors&, const Json&)>;
-using Operations = std::map<std::string, Operation>;
 
 Axes axes_of(const Json& at) { return Axes(shape_of(at["axes"])); }
 
@@ -95,9 +91,52 @@ void add_reductions(Operations& all) {
   all["min_axis"] = along_axis(min);
   all["argmax"] = along_axis(argmax);
   all["argmin"] = along_axis(argmin);
-  all["logsumexp"] = along_axis(logsumexp);
+  all["logsumexp"] = [](const Tensors& in, const Json& at) {
+    return logsumexp(in[0], at["axis"].get<int>(), at["keepdim"]);
+  };
   all["norm"] = unary(norm);
   all["sum_to"] = to_shape(sum_to);
+}
+
+void add_numbers(Operations& all) {
+  all["expm1"] = unary(expm1);
+  all["tan"] = unary(tan);
+  all["atan"] = unary(atan);
+  all["leaky_relu"] = [](const Tensors& in, const Json& at) { return leaky_relu(in[0], at["negative_slope"]); };
+  all["elu"] = [](const Tensors& in, const Json& at) { return elu(in[0], at["alpha"]); };
+  all["lerp"] = [](const Tensors& in, const Json&) { return lerp(in[0], in[1], in[2]); };
+  all["lerp_number"] = [](const Tensors& in, const Json& at) { return lerp(in[0], in[1], at["weight"].get<double>()); };
+  all["clamp_min"] = [](const Tensors& in, const Json& at) { return clamp_min(in[0], at["low"]); };
+  all["clamp_max"] = [](const Tensors& in, const Json& at) { return clamp_max(in[0], at["high"]); };
+  all["logical_and"] = binary(logical_and);
+  all["logical_or"] = binary(logical_or);
+  all["logical_xor"] = binary(logical_xor);
+  all["logical_not"] = unary(logical_not);
+  all["isnan"] = unary(isnan);
+  all["isfinite"] = unary(isfinite);
+  all["prod"] = over_axes(prod);
+  all["logsumexp_axes"] = over_axes(logsumexp);
+  all["std"] = [](const Tensors& in, const Json& at) {
+    return tapegrad::std(in[0], axes_of(at), at["correction"], at["keepdim"]);
+  };
+  all["p_norm"] = [](const Tensors& in, const Json& at) {
+    return norm(in[0], number(at["p"]), axes_of(at), at["keepdim"]);
+  };
+  all["argmax_all"] = unary(argmax);
+  all["argmin_all"] = unary(argmin);
+  all["cumsum"] = at_axis(cumsum);
+  all["argsort"] = [](const Tensors& in, const Json& at) { return argsort(in[0], at["axis"], at["descending"]); };
+  all["sort"] = [](const Tensors& in, const Json& at) { return sort(in[0], at["axis"], at["descending"]).values; };
+  all["topk"] = [](const Tensors& in, const Json& at) {
+    return topk(in[0], at["k"], at["axis"], at["largest"]).values;
+  };
+  all["topk_indices"] = [](const Tensors& in, const Json& at) {
+    return topk(in[0], at["k"], at["axis"], at["largest"]).indices;
+  };
+  all["one_hot"] = [](const Tensors& in, const Json& at) { return one_hot(in[0], at["classes"]); };
+  all["rms_norm"] = [](const Tensors& in, const Json& at) {
+    return rms_norm(in[0], in[1], at["eps"].get<double>(), at["rank"]);
+  };
 }
 
 void add_shaping(Operations& all) {
@@ -172,20 +211,33 @@ void check(const Operation& operation, const Json& one, Tensor (*arrange)(const 
   }
 }
 
+/// operations.json and its companions.
+std::vector<std::string> operation_files() {
+  std::vector<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(TAPEGRAD_REFERENCE_DIR))
+    if (const std::string name = file.path().filename(); name.starts_with("operations") && name.ends_with(".json"))
+      names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 TEST(Reference, OperationsMatchPyTorch) {
   Operations operations;
   add_elementwise(operations);
   add_reductions(operations);
+  add_numbers(operations);
   add_shaping(operations);
   add_matrices(operations);
-  for (const Json& one : read("operations.json")) {
-    const std::string name = one["operation"];
-    SCOPED_TRACE(name + " " + one["arguments"].dump() + " of " + one["inputs"].dump().substr(0, 200));
-    ASSERT_TRUE(operations.count(name));
-    check(operations[name], one, [](const Tensor& x) { return x; });
-    check(operations[name], one, transposed_memory);
-    check(operations[name], one, memory_with_gaps);
-  }
+  add_shapes_and_indices(operations);
+  for (const std::string& file : operation_files())
+    for (const Json& one : read(file)) {
+      const std::string name = one["operation"];
+      SCOPED_TRACE(file + ": " + name + " " + one["arguments"].dump() + " of " + one["inputs"].dump().substr(0, 200));
+      ASSERT_TRUE(operations.count(name));
+      check(operations[name], one, [](const Tensor& x) { return x; });
+      check(operations[name], one, transposed_memory);
+      check(operations[name], one, memory_with_gaps);
+    }
 }
 
 }  // namespace
