@@ -68,12 +68,17 @@ Shape check(const Tensor& query, const Tensor& key, const Tensor& value, const A
   return scores;
 }
 
+/// The values' leading dimensions are more than those of the scores: one weight, and one draw of dropout, is for many.
+bool has_more_values(const Tensor& value, const Shape& scores) {
+  return !is_broadcastable_to(leading(value), scores.sub(0, scores.rank() - 2));
+}
+
 }  // namespace
 
 AttentionResult scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                              const AttentionOptions& options) {
   const Shape shape = check(query, key, value, options);
-  if (options.need_weights || options.bias.defined() || options.dropout_p > 0)
+  if (options.need_weights || options.bias.defined() || (options.dropout_p > 0 && has_more_values(value, shape)))
     return composed_attention(query, key, value, options, shape);
   return {fused_attention(query, key, value, options, shape), Tensor()};
 }

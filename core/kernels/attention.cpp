@@ -68,6 +68,10 @@ class Forward {
       const Range batches = hide(scores_.row(r), tile, r, head_.visible);
       const T factor = absorb(running_[static_cast<std::size_t>(first + r)], scores_.row(r), batches);
       if (factor != 1) sums_.scale(first + r, factor);
+      if (head_.dropout > 0) {
+        head_.factors(factors_.data(), tile.queries.begin + r, tile.keys.begin, batches.end);
+        multiply_row(scores_.row(r), factors_.data(), batches);
+      }
       clear_outside(scores_.row(r), tile, batches);
     }
     multiply_add(scores_.left(), tile.count(), values_, tile.key_count(), sums_.rows(first), groups);
@@ -86,7 +90,7 @@ class Forward {
   Matrix<T> output_;
   T* log_sum_exp_;
   Range queries_;
-  Scratch<T> panels_{kKeys * head_.key.columns};
+  Scratch<T> panels_{kKeys * head_.key.columns}, factors_{kKeys};
   Block<T> values_{kKeys, head_.value.columns}, some_queries_{kQueries, head_.query.columns}, scores_{kQueries, kKeys};
   Block<T> sums_{queries_.end - queries_.begin, head_.value.columns};
   std::vector<RunningSum<T>> running_ =

@@ -2,6 +2,7 @@
 // (Milakov and Gimelshein, 2018; Dao et al., 2022). Private to the library.
 #pragma once
 #include <tapegrad/core/array.hpp>
+#include <tapegrad/core/random.hpp>
 
 namespace tapegrad::core::kernels {
 
@@ -14,6 +15,9 @@ struct AttentionInputs {
   /// Query i sees the keys up to i + S - L.
   bool causal = false;
   double scale = 1.0;
+  /// Weights are dropped as kernels::dropout drops the elements of an array [..., L, S] of them.
+  double dropout = 0.0;
+  RandomState random = {};
 };
 
 struct AttentionOutput {
@@ -22,7 +26,7 @@ struct AttentionOutput {
   /// [..., L]: log(sum(exp(scores))) of each row, infinity for a row that sees nothing.
   Array log_sum_exp;
 };
-/// softmax(scale Q K^T) V among the visible pairs; a row that sees nothing is 0.
+/// dropout(softmax(scale Q K^T)) V among the visible pairs; a row that sees nothing is 0.
 AttentionOutput attention(const AttentionInputs& inputs);
 
 struct AttentionGradients {

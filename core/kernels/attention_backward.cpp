@@ -23,7 +23,8 @@ T dot(const T* a, const T* b, std::int64_t size) {
 }
 
 /// P = exp(scores - log_sum_exp) and dS = P (dP - sum(P dP)), for some queries by some keys of one head; then
-/// dQ = scale dS K, dK = scale dS^T Q, dV = P^T dO, where sum(P dP) = sum(dO O) in each row.
+/// dQ = scale dS K, dK = scale dS^T Q, dV = P^T dO, where sum(P dP) = sum(dO O) in each row. Dropout multiplies dP, and
+/// P in dV, with its factors.
 template <class T>
 class Backward {
  public:
@@ -84,6 +85,10 @@ class Backward {
     T *scores = weights_.row(r), *slopes = slopes_.row(r);
     const Range batches = hide(scores, tile, r, head_.visible);
     const std::int64_t query = tile.queries.begin + r;
+    if (head_.dropout > 0) {
+      head_.factors(factors_.data(), query, tile.keys.begin, batches.end);
+      multiply_row(slopes, factors_.data(), batches);
+    }
     const Batch end(of_.log_sum_exp[query]), sum(sums_[static_cast<std::size_t>(query - queries_.begin)]), none(T(0));
     for (std::int64_t j = batches.begin; j < batches.end; j += kLanes<T>) {
       const Batch score = Batch::load_aligned(scores + j);
@@ -92,6 +97,7 @@ class Backward {
       weight.store_aligned(scores + j);
       xsimd::select(weight == none, none, slope).store_aligned(slopes + j);
     }
+    if (head_.dropout > 0) multiply_row(scores, factors_.data(), batches);
     clear_outside(scores, tile, batches);
     clear_outside(slopes, tile, batches);
   }
@@ -99,7 +105,7 @@ class Backward {
   Head<T> head_;
   HeadGradients<T> of_;
   Range queries_;
-  Scratch<T> key_panels_{kKeys * head_.key.columns}, value_panels_{kKeys * head_.value.columns};
+  Scratch<T> key_panels_{kKeys * head_.key.columns}, value_panels_{kKeys * head_.value.columns}, factors_{kKeys};
   Block<T> keys_{kKeys, head_.key.columns}, some_queries_{kQueries, head_.query.columns},
       gradients_{kQueries, head_.value.columns}, weights_{kQueries, kKeys}, slopes_{kQueries, kKeys};
   Block<T> query_{queries_.end - queries_.begin, head_.query.columns}, key_{kKeys, head_.key.columns},

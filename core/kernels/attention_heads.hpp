@@ -3,6 +3,7 @@
 #include <tapegrad/core/kernels/attention.hpp>
 #include <tapegrad/core/kernels/attention_tile.hpp>
 #include <tapegrad/core/kernels/batches.hpp>
+#include <tapegrad/core/kernels/dropout.hpp>
 
 namespace tapegrad::core::kernels {
 
@@ -11,6 +12,15 @@ struct Head {
   Matrix<const T> query, key, value;
   Visibility visible;
   T scale;
+  double dropout;
+  RandomState random;
+  std::int64_t number;  // among all heads
+
+  /// What dropout multiplies the weights of a query with, for `count` keys from `first_key` on.
+  void factors(T* result, std::int64_t query_number, std::int64_t first_key, std::int64_t count) const {
+    const std::int64_t row = number * query.rows + query_number;
+    dropout_factors(result, row * key.rows + first_key, count, dropout, random);
+  }
 };
 
 /// A new array whose dimensions lie in memory in the order of those of `pattern`, if its last one is the innermost.
@@ -43,8 +53,14 @@ class Heads {
       visible.mask_row = mask.strides()[mask.rank() - 2];
       visible.mask_column = mask.strides()[mask.rank() - 1];
     }
-    return {matrix<const T>(inputs_.query, h), matrix<const T>(inputs_.key, h), matrix<const T>(inputs_.value, h),
-            visible, static_cast<T>(inputs_.scale)};
+    return {matrix<const T>(inputs_.query, h),
+            matrix<const T>(inputs_.key, h),
+            matrix<const T>(inputs_.value, h),
+            visible,
+            static_cast<T>(inputs_.scale),
+            inputs_.dropout,
+            inputs_.random,
+            h};
   }
 
   /// f(h, range) for every head, with all of [0, size), or with parts of it (multiples of `multiple`) if heads are few.

@@ -162,6 +162,11 @@ Range hide(T* scores, const Tile& tile, std::int64_t r, const Visibility& visibl
   return batches;
 }
 
+template <class T>
+void multiply_row(T* row, const T* factors, Range batches) {
+  for (std::int64_t j = batches.begin; j < batches.end; ++j) row[j] *= factors[j];
+}
+
 /// Zeros wherever a product reads the row outside the batches that it sees.
 template <class T>
 void clear_outside(T* row, const Tile& tile, Range batches) {

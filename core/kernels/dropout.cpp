@@ -30,9 +30,9 @@ Array dropout(const Array& x_any, double p, const RandomState& state) {
   const Array x = x_any.contiguous();
   const Array y(x.shape(), x.dtype());
   const std::int64_t size = x.numel();
-  const auto threshold = static_cast<std::uint64_t>(std::llround(p * 0x1p32));
+  const std::uint64_t threshold = dropout_threshold(p);
   dispatch_floating("dropout", x.dtype(), [&]<class T>(Type<T>) {
-    const T scale = p < 1.0 ? static_cast<T>(1.0 / (1.0 - p)) : T(0);
+    const T scale = dropout_scale<T>(p);
     parallel_ranges((size + kWords - 1) / kWords, kBlocksPerTask, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         const PhiloxBlock block(state.seed, state.position + static_cast<std::uint64_t>(i * PhiloxBlock::kCounters));

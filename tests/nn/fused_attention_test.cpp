@@ -43,6 +43,12 @@ const Choice all_choices[] = {
      [](const Sizes& s) {
        return nn::AttentionOptions{.mask = random_mask({2, 3, s.queries, s.keys}), .is_causal = true, .scale = 0.7};
      }},
+    {"dropout", [](const Sizes&) { return nn::AttentionOptions{.dropout_p = 0.3}; }},
+    {"causal dropout, mask",
+     [](const Sizes& s) {
+       return nn::AttentionOptions{.mask = random_mask({s.queries, s.keys}), .is_causal = true, .dropout_p = 0.5};
+     }},
+    {"everything dropped", [](const Sizes&) { return nn::AttentionOptions{.dropout_p = 1.0}; }},
     {"blank rows", [](const Sizes& s) {
        return nn::AttentionOptions{.mask = random_mask({s.queries, 1}).expand({s.queries, s.keys})};
      }}};
@@ -57,6 +63,7 @@ tg::Tensors operands(const Sizes& s, tg::Dtype dtype) {
 /// The output, and the gradients of a random sum of it.
 tg::Tensors run(const tg::Tensors& in, nn::AttentionOptions options, bool fused) {
   options.need_weights = !fused;
+  tg::manual_seed(76);  // both paths drop the same weights
   const tg::Tensor output = nn::scaled_dot_product_attention(in[0], in[1], in[2], options).output;
   tg::manual_seed(77);
   const tg::Tensor direction = tg::randn(output.shape(), output.dtype());
@@ -192,6 +199,7 @@ TEST(FusedAttentionTest, GradientsOfGradientsAgree) {
     const auto second = [&](bool fused) {
       nn::AttentionOptions which = options;
       which.need_weights = !fused;
+      tg::manual_seed(78);
       const tg::Tensor output = nn::scaled_dot_product_attention(in[0], in[1], in[2], which).output;
       tg::Tensor sum = tg::zeros({}, tg::float64);
       for (const tg::Tensor& g : tg::autograd::grad({output.pow(3).sum()}, in, {.create_graph = true}))
