@@ -164,4 +164,6 @@ Tensor index(const Tensor& x, const std::vector<IndexItem>& items) {
   return Indexing(x, items).result();
 }
 
+Tensor Tensor::index(const std::vector<IndexItem>& items) const { return tapegrad::index(*this, items); }
+
 }  // namespace tapegrad

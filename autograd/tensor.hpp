@@ -22,6 +22,7 @@ void destroy(TensorBody* body) noexcept;
 }  // namespace autograd
 
 class Tensor;
+struct IndexItem;
 using Tensors = std::vector<Tensor>;
 
 /// What a backward sweep may be told.
@@ -135,6 +136,7 @@ class Tensor {
   Tensor expand(const Shape& shape) const;
   Tensor slice(std::int64_t axis, std::int64_t start, std::int64_t stop, std::int64_t step = 1) const;
   Tensor select(std::int64_t axis, std::int64_t index) const;
+  Tensor index(const std::vector<IndexItem>& items) const;
   Tensor matmul(const Tensor& other) const;
 
   // Inside the library.

@@ -38,8 +38,12 @@ void add_views(Rows& rows) {
   one("diagonal", "-1 of 2, 0 of", [](const Tensor& x) { return diagonal(x, -1, 2, 0); }, {2, 2, 3});
   one("diagonal", "5 of", [](const Tensor& x) { return diagonal(x, 5); }, {2, 3});
   const Apply above = [](const Tensors& in) { return diagonal(in[0], 1, -1, 0); };
-  add_shapes(rows, "undiagonal", "1 of -1, 0 of", transpose_of(above, {3, 2, 2}), {{2, 1}});
-  one("undiagonal", "-1 of", [](const Tensor& x) { return autograd::put(x, {-1, 0, 1}, {3, 3}); }, {2});
+  add_shapes(rows, "undiagonal", "1 of -1, 0 of", transpose_of(above, {3, 2, 2}), {{2, 2}});
+  one("undiagonal", "-1 of",
+      [](const Tensor& x) {
+        return autograd::put(x, autograd::Diagonal{-1, 0, 1}, {3, 3});
+      },
+      {2});
 }
 
 void add_copies(Rows& rows) {

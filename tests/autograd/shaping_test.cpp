@@ -179,7 +179,7 @@ TEST(ShapingTest, Errors) {
   expect_error<IndexError>([&] { index_select(x, 0, tensor({0, 2})); }, "got 2 at element 1");
   expect_error<DtypeError>([&] { index_select(x, 0, tensor({0.0})); }, "index_select: the index must be int64");
   expect_error<IndexError>([&] { gather(x, 1, tensor({{0}, {-1}})); }, "got -1");
-  expect_error<ShapeError>([&] { gather(x, 1, tensor({{0}})); }, "gather");
+  expect_error<ShapeError>([&] { gather(x, 1, tensor({{0}, {0}, {0}})); }, "gather: the index must have");
 }
 
 TEST(ShapingTest, ElementsThatCanNotBeCountedAreRefused) {

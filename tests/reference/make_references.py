@@ -340,7 +340,7 @@ def matrices(cases):
 
 def shapes_and_indices(cases):
     cases.add("broadcast_to", lambda x: x.broadcast_to(2, 3, 2), [randn(3, 1)], shape=[2, 3, 2])
-    cases.add("view_as", lambda x, y: x.reshape(y.shape) + 0 * y, [randn(2, 6), torch.zeros(3, 4)])
+    cases.add("view_as", lambda x, y: x.view_as(y), [randn(2, 6), torch.zeros(3, 4).long()])
     for shape in ((1, 2, 1, 3), (1, 1), (), (1, 0)):
         cases.add("squeeze_all", torch.squeeze, [randn(*shape)])
     for shape, source, target in (((2, 3, 4), (0,), (-1,)), ((2, 3, 4, 1), (0, -1), (2, 0)), ((2, 3), (), ()),
