@@ -130,7 +130,7 @@ class Sweep {
       if (!state.entries || wanted_inside(*entry)) pass_on(*entry, std::move(gradient));
     }
     for (auto& [key, leaf] : leaves_) {
-      if (leaf.body->notes) leaf.gradient = hooked(*leaf.body->notes, std::move(leaf.gradient));
+      if (leaf.body->noted) leaf.gradient = hooked(*notes_at(key), std::move(leaf.gradient));
       if (checks_values_) check_leaf_gradient(leaf.gradient);
     }
   }

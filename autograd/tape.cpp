@@ -1,4 +1,6 @@
+#include <mutex>
 #include <string>
+#include <unordered_map>
 #include <utility>
 
 #include <tapegrad/autograd/anomaly.hpp>
@@ -15,6 +17,16 @@ thread_local bool enabled = true;
 thread_local bool checks_values = false;
 std::atomic<std::uint64_t> next_number{1};
 std::atomic<std::uint64_t> ended_entries{0};
+
+struct NotesTable {
+  std::mutex mutex;
+  std::unordered_map<const void*, std::shared_ptr<Notes>> notes;
+};
+/// It is never destroyed: tensors in static variables outlive everything.
+NotesTable& notes_table() {
+  static NotesTable& table = *new NotesTable;
+  return table;
+}
 
 }  // namespace
 
@@ -83,6 +95,7 @@ Entry::Entry(const char* name, const Tensor& value, const Inputs& inputs)
 }
 
 Entry::~Entry() {
+  if (noted_) drop_notes(this);
   if (edges_ != inline_edges_) delete[] edges_;
   ended_entries.fetch_add(1, std::memory_order_relaxed);
 }
@@ -103,10 +116,24 @@ void Entry::destroy(Entry* entry) noexcept {
   is_emptying = false;
 }
 
-const std::shared_ptr<Notes>& Entry::notes() {
-  if (!notes_) notes_ = std::make_shared<Notes>();
+std::shared_ptr<Notes> notes_at(const void* place) {
+  NotesTable& table = notes_table();
+  const std::lock_guard lock(table.mutex);
+  std::shared_ptr<Notes>& notes = table.notes[place];
+  if (!notes) notes = std::make_shared<Notes>();
+  return notes;
+}
+
+void drop_notes(const void* place) noexcept {
+  NotesTable& table = notes_table();
+  std::unique_lock lock(table.mutex);
+  const auto node = table.notes.extract(place);
+  lock.unlock();  // what the notes hold may have notes too
+}
+
+std::shared_ptr<Notes> Entry::notes() {
   noted_ = true;
-  return notes_;
+  return notes_at(this);
 }
 
 Tensor Entry::result(const core::Array& array) {

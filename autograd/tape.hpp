@@ -45,13 +45,17 @@ unsigned modes();
 
 class Entry;
 
-/// What few places of the tape have.
+/// What few places of the tape have. They stand in a table beside it: the many others must not be the larger for it.
 struct Notes {
   std::vector<std::pair<std::uint64_t, Hook>> hooks;  // numbered
   bool retains_grad = false;
   Tensor grad;         // of an intermediate result that retains it
   std::string module;  // the path of the module that recorded it, in anomaly mode
 };
+
+/// The notes of a place, a leaf's TensorBody or an Entry; made if there are none.
+std::shared_ptr<Notes> notes_at(const void* place);
+void drop_notes(const void* place) noexcept;
 
 /// What a Tensor points to. A leaf that wants a gradient has `requires_grad`; a recorded result owns its entry.
 struct TensorBody {
@@ -64,10 +68,10 @@ struct TensorBody {
 
   std::atomic<std::uint32_t> references{1};
   bool requires_grad = false;
+  bool noted = false;  // there are notes of this leaf; a result's are its entry's
   core::Shared<Entry> entry;
   Tensor grad;
   core::Array array;
-  std::shared_ptr<Notes> notes;  // a leaf's; a result's are its entry's
 };
 
 /// A tensor as an argument of `record`: no handle is copied.
@@ -139,7 +143,7 @@ class Entry {
   /// There are notes,
   bool noted() const { return noted_; }
   /// and there will be.
-  const std::shared_ptr<Notes>& notes();
+  std::shared_ptr<Notes> notes();
 
   /// Runs the closure: the gradients of the inputs, unchecked.
   virtual Tensors run(const Tensor& gradient) = 0;
@@ -178,7 +182,6 @@ class Entry {
   Entry* next_ended_ = nullptr;
   Edge inline_edges_[kInlineEdges];
   Shape shape_;
-  std::shared_ptr<Notes> notes_;
 };
 
 template <class Backward>

@@ -20,6 +20,7 @@ const TensorBody& defined_body(const Tensor& tensor) {
 }  // namespace
 
 void destroy(TensorBody* body) noexcept {
+  if (body->noted) drop_notes(body);
   body->~TensorBody();
   core::pool_free(body, sizeof(TensorBody));
 }
@@ -87,14 +88,14 @@ Tensor& kept_gradient(autograd::TensorBody& body) {
 }
 
 /// The notes of a tensor on the tape; GradError for another.
-const std::shared_ptr<autograd::Notes>& notes_of(const char* operation, const Tensor& tensor) {
+std::shared_ptr<autograd::Notes> notes_of(const char* operation, const Tensor& tensor) {
   if (!tensor.requires_grad())
     throw GradError(std::string(operation) + ": expected a tensor that requires a gradient; got one of shape " +
                     tensor.shape().to_string() + " off the tape; call requires_grad_() on a leaf first");
   autograd::TensorBody& body = *tensor.body();
   if (body.entry) return body.entry->notes();
-  if (!body.notes) body.notes = std::make_shared<autograd::Notes>();
-  return body.notes;
+  body.noted = true;
+  return autograd::notes_at(&body);
 }
 
 }  // namespace
@@ -116,7 +117,7 @@ bool Tensor::retains_grad() const {
 
 HookHandle Tensor::add_hook(Hook hook) const {
   static std::atomic<std::uint64_t> last_number{0};
-  const std::shared_ptr<autograd::Notes>& notes = notes_of("register_hook", *this);
+  const std::shared_ptr<autograd::Notes> notes = notes_of("register_hook", *this);
   HookHandle handle;
   handle.notes_ = notes;
   handle.number_ = ++last_number;

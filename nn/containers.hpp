@@ -51,7 +51,7 @@ class Sequential : public Module {
     const auto here = scope();
     Tensor y = x;
     for (const Step& step : *steps_) y = step(y);
-    return y;
+    return finished(y);
   }
   Tensor operator()(const Tensor& x) const { return forward(x); }
 

@@ -11,7 +11,7 @@ Dropout::Dropout(double p) : Module("Dropout"), p_(p) {
 
 Tensor Dropout::forward(const Tensor& x) const {
   const auto here = scope();
-  return dropout(x, p_, is_training());
+  return finished(dropout(x, p_, is_training()));
 }
 
 }  // namespace tapegrad::nn

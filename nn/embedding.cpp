@@ -29,7 +29,7 @@ Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, co
 
 Tensor Embedding::forward(const Tensor& indices) const {
   const auto here = scope();
-  return embedding(weight_, indices, padding_idx_);
+  return finished(embedding(weight_, indices, padding_idx_));
 }
 
 }  // namespace tapegrad::nn

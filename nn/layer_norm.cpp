@@ -23,7 +23,7 @@ Tensor LayerNorm::forward(const Tensor& x) const {
   if (x.rank() < rank || x.shape().sub(x.rank() - rank, x.rank()) != normalized_shape_)
     throw ShapeError(
         fmt::format("LayerNorm: the input must end in normalized_shape = {}; got {}", normalized_shape_, x.shape()));
-  return layer_norm(x, weight_, bias_, eps_, rank);
+  return finished(layer_norm(x, weight_, bias_, eps_, rank));
 }
 
 }  // namespace tapegrad::nn

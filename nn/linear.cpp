@@ -30,13 +30,13 @@ void Linear::check(const Tensor& x) const {
 Tensor Linear::forward(const Tensor& x) const {
   const auto here = scope();
   check(x);
-  return linear(x, weight_, bias_);
+  return finished(linear(x, weight_, bias_));
 }
 
 Tensor Linear::of_gelu(const Tensor& x) const {
   const auto here = scope();
   check(x);
-  return gelu_linear(x, weight_, bias_);
+  return finished(gelu_linear(x, weight_, bias_));
 }
 
 }  // namespace tapegrad::nn

@@ -1,6 +1,7 @@
 #include <tapegrad/nn/module.hpp>
 
 #include <algorithm>
+#include <atomic>
 
 #include <fmt/format.h>
 
@@ -15,6 +16,7 @@ struct Module::State {
   std::string call_name;  // the name, with those of containers in front
   bool training = true;
   bool passes_name = false;
+  std::shared_ptr<ForwardHooks> hooks;  // null until there is one
   std::vector<NamedTensor> parameters;
   std::vector<NamedTensor> buffers;
   std::vector<std::pair<std::string, std::shared_ptr<State>>> children;
@@ -205,5 +207,27 @@ void Module::describe(std::string arguments) { state_->arguments = std::move(arg
 void Module::pass_name_to_children() { state_->passes_name = true; }
 
 core::Scope Module::scope() const { return core::Scope(state_->call_name); }
+
+ForwardHookHandle Module::add_forward_hook(ForwardHook hook) const {
+  static std::atomic<std::uint64_t> last_number{0};
+  if (!state_->hooks) state_->hooks = std::make_shared<ForwardHooks>();
+  ForwardHookHandle handle;
+  handle.hooks_ = state_->hooks;
+  handle.number_ = ++last_number;
+  state_->hooks->emplace_back(handle.number_, std::move(hook));
+  return handle;
+}
+
+void ForwardHookHandle::remove() {
+  if (const auto hooks = hooks_.lock()) std::erase_if(*hooks, [&](auto& hook) { return hook.first == number_; });
+}
+
+Tensor Module::finished(Tensor output) const {
+  if (!state_->hooks) return output;
+  const ForwardHooks hooks = *state_->hooks;  // a hook may remove itself
+  for (const auto& [number, hook] : hooks)
+    if (Tensor replaced = hook(*this, output); replaced.defined()) output = std::move(replaced);
+  return output;
+}
 
 }  // namespace tapegrad::nn

@@ -1,7 +1,9 @@
 // Module: a named tree of parameters, buffers and children, and the training flag.
 #pragma once
 #include <concepts>
+#include <functional>
 #include <memory>
+#include <type_traits>
 
 #include <tapegrad/autograd/state_dict.hpp>
 #include <tapegrad/core/error.hpp>
@@ -16,6 +18,24 @@ using tapegrad::StateDict;
 struct LoadReport {
   std::vector<std::string> missing;
   std::vector<std::string> unexpected;
+};
+
+class Module;
+/// Looks at what a call of a module gives; a defined result takes its place.
+using ForwardHook = std::function<Tensor(const Module& module, const Tensor& output)>;
+using ForwardHooks = std::vector<std::pair<std::uint64_t, ForwardHook>>;
+
+/// A forward hook that was registered. It stays when the handle goes.
+class ForwardHookHandle {
+ public:
+  ForwardHookHandle() = default;
+  /// The hook is called no more; nothing happens if it is gone already.
+  void remove();
+
+ private:
+  friend class Module;
+  std::weak_ptr<ForwardHooks> hooks_;
+  std::uint64_t number_ = 0;
 };
 
 /// A handle: copies share parameters, children and the training flag. A model derives from it, registers its parts in
@@ -56,6 +76,20 @@ class Module {
   /// `strict`) and wrongly shaped entries, and then nothing is changed.
   LoadReport load_state_dict(const StateDict& entries, bool strict = true);
 
+  /// Calls `hook(module, output)` at the end of every call of this module, under its name in the path of errors. If the
+  /// hook returns a defined tensor, the call gives that one instead; one that returns nothing observes. A module of
+  /// your own has hooks if its calls end with `return finished(...)`.
+  template <class F>
+  ForwardHookHandle register_forward_hook(F hook) const {
+    if constexpr (std::is_void_v<std::invoke_result_t<F&, const Module&, const Tensor&>>)
+      return add_forward_hook([hook = std::move(hook)](const Module& module, const Tensor& output) mutable {
+        hook(module, output);
+        return Tensor();
+      });
+    else
+      return add_forward_hook(std::move(hook));
+  }
+
   /// The tree, with shapes and counts.
   std::string to_string() const;
   /// The name that it was first registered under; empty for a root.
@@ -78,10 +112,13 @@ class Module {
   void pass_name_to_children();
   /// While the result lives, errors name this module; every call of a module begins with it.
   [[nodiscard]] core::Scope scope() const;
+  /// What a call gives, after the forward hooks; every call of a module ends with it.
+  [[nodiscard]] Tensor finished(Tensor output) const;
 
  private:
   struct State;
   void adopt(const std::string& name, const Module& child);
+  ForwardHookHandle add_forward_hook(ForwardHook hook) const;
 
   std::shared_ptr<State> state_;
 };

@@ -96,7 +96,7 @@ Tensor MultiHeadAttention::forward(const Tensor& query, const Tensor& key, const
   const Tensor k = projected("key", key, k_proj_);                                       // [N, H, S, d]
   const Tensor v = projected("value", value, v_proj_);                                   // [N, H, S, d]
   const Tensor heads = scaled_dot_product_attention(q, k, v, in_heads(options)).output;  // [N, H, L, d]
-  return out_proj_(heads.permute({0, 2, 1, 3}).reshape({heads.size(0), heads.size(2), embed_dim()}));
+  return finished(out_proj_(heads.permute({0, 2, 1, 3}).reshape({heads.size(0), heads.size(2), embed_dim()})));
 }
 
 Tensor MultiHeadAttention::attention_weights(const Tensor& query, const Tensor& key,
@@ -119,7 +119,9 @@ AttentionResult SelfAttention::forward(const Tensor& x, const AttentionOptions& 
   if (x.rank() < 2 || x.size(-1) != d_model_)
     throw ShapeError(
         fmt::format("SelfAttention: the input must be [..., length, d_model = {}]; got {}", d_model_, x.shape()));
-  return scaled_dot_product_attention(x, x, x, options);
+  AttentionResult result = scaled_dot_product_attention(x, x, x, options);
+  result.output = finished(result.output);
+  return result;
 }
 
 }  // namespace tapegrad::nn

@@ -34,7 +34,7 @@ TransformerBlock::TransformerBlock(std::int64_t embed_dim, std::int64_t num_head
 Tensor TransformerBlock::forward(const Tensor& x, const AttendOptions& options) const {
   const auto here = scope();
   const Tensor y = x + dropout_(attention_(norm1_(x), options));
-  return y + dropout_(linear2_.of_gelu(linear1_(norm2_(y))));
+  return finished(y + dropout_(linear2_.of_gelu(linear1_(norm2_(y)))));
 }
 
 }  // namespace tapegrad::nn
