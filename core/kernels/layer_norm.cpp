@@ -8,12 +8,14 @@
 namespace tapegrad::core::kernels {
 namespace {
 
-/// Mean and 1 / sqrt(variance + eps). The variance is taken around the mean, so that it is never negative.
+/// Mean and 1 / sqrt(variance + eps). The variance is taken around the mean, so that it is never negative; without
+/// centering, 0 stands for the mean.
 template <class T>
-void row_stats(T* stats, const T* x, std::int64_t size, double eps) {
+void row_stats(T* stats, const T* x, std::int64_t size, double eps, Centering centering) {
   using Batch = xsimd::batch<T>;
   Batch total(T(0));
-  for_each_batch<T>(size, [&](std::int64_t i, auto count) { total += load(x + i, count); });
+  if (centering == Centering::mean)
+    for_each_batch<T>(size, [&](std::int64_t i, auto count) { total += load(x + i, count); });
   const T mean = xsimd::hadd(total) / static_cast<T>(size);
   const Batch center(mean);
   Batch squares(T(0));
@@ -39,8 +41,10 @@ void normalize_row(T* y, const T* x, const T* stats, const T* weight, const T* b
 }
 
 /// inverse (gw - mean(gw) - n mean(gw n)), where n is the normalised row and gw = g weight; added to gx, if `add`.
+/// The first mean is that of the centering.
 template <class T>
-void backward_row(T* gx, bool add, const T* g, const T* x, const T* stats, const T* weight, std::int64_t size) {
+void backward_row(T* gx, bool add, const T* g, const T* x, const T* stats, const T* weight, std::int64_t size,
+                  Centering centering) {
   using Batch = xsimd::batch<T>;
   const Batch mean(stats[0]), inverse(stats[1]);
   const auto weighted = [&](std::int64_t i, auto count) {
@@ -53,7 +57,7 @@ void backward_row(T* gx, bool add, const T* g, const T* x, const T* stats, const
     dot = xsimd::fma(gw, (load(x + i, count, stats[0]) - mean) * inverse, dot);
   });
   const T n = static_cast<T>(size);
-  const Batch a(xsimd::hadd(total) / n), b(xsimd::hadd(dot) / n);
+  const Batch a(centering == Centering::mean ? xsimd::hadd(total) / n : T(0)), b(xsimd::hadd(dot) / n);
   for_each_batch<T>(size, [&](std::int64_t i, auto count) {
     const Batch normal = (load(x + i, count) - mean) * inverse;
     const Batch gradient = (weighted(i, count) - a - normal * b) * inverse;
@@ -84,8 +88,8 @@ std::int64_t rows_per_block(std::int64_t rows, std::int64_t width) {
 
 }  // namespace
 
-LayerNorm layer_norm(const Array& x_any, const Array& weight_any, const Array& bias_any, std::int64_t width,
-                     double eps) {
+LayerNorm layer_norm(const Array& x_any, const Array& weight_any, const Array& bias_any, std::int64_t width, double eps,
+                     Centering centering) {
   const Array x = x_any.contiguous();
   const Array weight = weight_any.contiguous(), bias = bias_any.contiguous();
   const std::int64_t rows = rows_of(x, width);
@@ -94,7 +98,7 @@ LayerNorm layer_norm(const Array& x_any, const Array& weight_any, const Array& b
     const T *px = x.data<T>(), *pw = data_or_null<T>(weight), *pb = data_or_null<T>(bias);
     T *py = result.y.data<T>(), *stats = result.stats.data<T>();
     for_each_row(rows, width, [&](std::int64_t row) {
-      row_stats(stats + 2 * row, px + row * width, width, eps);
+      row_stats(stats + 2 * row, px + row * width, width, eps, centering);
       normalize_row(py + row * width, px + row * width, stats + 2 * row, pw, pb, width);
     });
   });
@@ -102,7 +106,8 @@ LayerNorm layer_norm(const Array& x_any, const Array& weight_any, const Array& b
 }
 
 LayerNormGradients layer_norm_backward(const Array& g_any, const Array& x_any, const Array& weight_any,
-                                       const Array& stats, std::int64_t width, bool with_weight, const Array& sum) {
+                                       const Array& stats, std::int64_t width, bool with_weight, Centering centering,
+                                       const Array& sum) {
   const Array g = g_any.contiguous(), x = x_any.contiguous(), weight = weight_any.contiguous();
   const std::int64_t rows = rows_of(x, width), block = rows_per_block(rows, width);
   const std::int64_t blocks = std::max<std::int64_t>(1, (rows + block - 1) / block);
@@ -118,7 +123,7 @@ LayerNormGradients layer_norm_backward(const Array& g_any, const Array& x_any, c
     parallel_ranges(rows, block, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         const std::int64_t at = row * width;
-        backward_row(gx + at, sum.defined(), pg + at, px + at, ps + 2 * row, pw, width);
+        backward_row(gx + at, sum.defined(), pg + at, px + at, ps + 2 * row, pw, width, centering);
         if (partial) accumulate_row(partial + begin / block * 2 * width, pg + at, px + at, ps + 2 * row, width);
       }
     });

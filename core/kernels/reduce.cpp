@@ -248,15 +248,21 @@ Array running_sum(const Array& any, int axis, bool reversed) {
   const std::int64_t inner = x.shape().sub(axis + 1, x.rank()).numel(), strips = (inner + kStrip - 1) / kStrip;
   dispatch(x.dtype(), [&]<class T>(Type<T>) {
     using Wide = Sum::Wide<T>;
-    const auto sum_strip = [&](std::int64_t task) {
+    const T* const from = x.data<T>();
+    T* const to = out.data<T>();
+    const std::int64_t step = reversed ? -inner : inner;
+    const auto sum_strip = [=](std::int64_t task) {
       const std::int64_t column = task % strips * kStrip, width = std::min(kStrip, inner - column);
+      std::int64_t at = (task / strips * count + (reversed ? count - 1 : 0)) * inner + column;
+      if (inner == 1) {  // the sum stays in a register
+        Wide total(0);
+        for (std::int64_t i = 0; i < count; ++i, at += step) to[at] = static_cast<T>(total += from[at]);
+        return;
+      }
       Wide total[kStrip];
       std::fill_n(total, width, Wide(0));
-      for (std::int64_t i = 0; i < count; ++i) {
-        const std::int64_t at = (task / strips * count + (reversed ? count - 1 - i : i)) * inner + column;
-        for (std::int64_t k = 0; k < width; ++k)
-          out.data<T>()[at + k] = static_cast<T>(total[k] += static_cast<Wide>(x.data<T>()[at + k]));
-      }
+      for (std::int64_t i = 0; i < count; ++i, at += step)
+        for (std::int64_t k = 0; k < width; ++k) to[at + k] = static_cast<T>(total[k] += from[at + k]);
     };
     for_each_row(outer * strips, count * std::min(inner, kStrip), sum_strip, kChunk);
   });

@@ -39,6 +39,12 @@ void add_normalisations(Rows& rows) {
   add_shapes(rows, "layer_norm", "plain", [](const Tensors& in) { return layer_norm(in[0], {}, {}); }, {{3, 5}});
   add_shapes(rows, "layer_norm", "two dimensions,",
              [](const Tensors& in) { return layer_norm(in[0], in[1], in[2], 1e-5, 2); }, {{2, 3, 2}, {3, 2}, {3, 2}});
+  const Apply rms = [](const Tensors& in) { return rms_norm(in[0], in[1]); };
+  for (const Shape& shape : {Shape{2, 5}, Shape{3, 2, 4}, Shape{6}, Shape{0, 4}, Shape{2, 19}})
+    add_shapes(rows, "rms_norm", "", rms, {shape, {shape.back()}});
+  add_shapes(rows, "rms_norm", "plain", [](const Tensors& in) { return rms_norm(in[0], {}, 0.1); }, {{3, 5}});
+  add_shapes(rows, "rms_norm", "two dimensions,", [](const Tensors& in) { return rms_norm(in[0], in[1], 1e-5, 2); },
+             {{2, 3, 2}, {3, 2}});
 }
 
 void add_attention(Rows& rows) {
