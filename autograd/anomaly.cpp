@@ -31,7 +31,8 @@ std::optional<std::string> fault_in(const Tensor& tensor) {
     const T* data = array.data<T>();
     for (std::int64_t i = 0; i < array.numel(); ++i)
       if (const double value = static_cast<double>(data[i]); !std::isfinite(value))
-        return fmt::format("{} at {}", value, element_name(array.shape(), static_cast<std::size_t>(i)));
+        return fmt::format("{} at {}", std::isnan(value) ? std::abs(value) : value,
+                           element_name(array.shape(), static_cast<std::size_t>(i)));
     return {};
   });
 }
