@@ -16,7 +16,7 @@ namespace autograd {
 
 Tensor take(const Tensor& x, const Place& place) {
   return record("slice", x.array().sliced(place.axis, place.start, place.count, place.step), {x},
-                [place, before = x.shape()](const Tensor& g) { return Tensors{put(g, place, before)}; });
+                [place, before = x.shape()](const Tensor& g) { return Tensors{put_gradient(g, place, before)}; });
 }
 
 Tensor put(const Tensor& x, const Place& place, const Shape& shape) {
@@ -26,6 +26,16 @@ Tensor put(const Tensor& x, const Place& place, const Shape& shape) {
     return value;
   };
   return record("unslice", placed, {x}, [place](const Tensor& g) { return Tensors{take(g, place)}; });
+}
+
+Tensor put_gradient(const Tensor& g, const Place& place, const Shape& shape) {
+  if (!is_recording({g}))
+    if (const Array sum = take_gradient(0); sum.defined()) {
+      const Array part = sum.sliced(place.axis, place.start, place.count, place.step);
+      core::copy_into(part, kernels::add(part, g.array()));
+      return Tensor(sum);
+    }
+  return put(g, place, shape);
 }
 
 }  // namespace autograd

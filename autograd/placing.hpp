@@ -17,6 +17,9 @@ struct Place {
 Tensor take(const Tensor& x, const Place& place);
 /// Zeros of `shape`, with x at `place`.
 Tensor put(const Tensor& x, const Place& place, const Shape& shape);
+/// Inside a closure of one input: put(g, place, shape), added to the gradient that the input has so far where that may
+/// be written to. The gradient of many pieces of one tensor then takes one pass, not one for each piece.
+Tensor put_gradient(const Tensor& g, const Place& place, const Shape& shape);
 
 /// Elements i along axis `row` and i + offset along axis `column`.
 struct Diagonal {

@@ -135,7 +135,7 @@ Tensor select(const Tensor& x, std::int64_t axis, std::int64_t index) {
   const autograd::Place place{at, index < 0 ? index + size : index, 1, 1};
   return record("select", squeezed(x.array().sliced(at, place.start, 1, 1), at), {x},
                 [place, before = x.shape()](const Tensor& g) {
-                  return Tensors{autograd::put(unsqueeze(g, place.axis), place, before)};
+                  return Tensors{autograd::put_gradient(unsqueeze(g, place.axis), place, before)};
                 });
 }
 

@@ -119,6 +119,31 @@ TEST(ShapesTest, GradientsOfBothOrders) {
   }
 }
 
+TEST(ShapesTest, TheGradientOfManyPiecesIsTheSumOfTheirs) {
+  const Tensor start = randn({4, 3}, float64), factors = randn({4, 3}, float64);
+  const auto gradient = [&](bool create_graph, const std::function<Tensor(const Tensor&)>& f) {
+    Tensor leaf = start.clone().requires_grad_();
+    const Tensor x = leaf * 1.0;
+    return autograd::grad({f(x)}, {leaf}, {.create_graph = create_graph})[0];
+  };
+  const std::vector<std::function<Tensor(const Tensor&)>> functions = {
+      [&](const Tensor& x) { return sum(stack(unbind(x)) * factors); },
+      [&](const Tensor& x) { return sum(cat(split(x, 3)) * factors); },
+      [&](const Tensor& x) {
+        return sum(x * factors) + sum(slice(x, 1, 0, 3, 2)) * 0.0 + sum(narrow(x, 0, 1, 2)) * 0.0;
+      },
+  };
+  for (const auto& f : functions) {
+    EXPECT_TRUE(equal(gradient(false, f), factors));
+    EXPECT_TRUE(equal(gradient(true, f), factors));
+  }
+  // Overlapping pieces, and a gradient that is used elsewhere too.
+  const Tensor twice = gradient(false, [](const Tensor& x) {
+    return sum(slice(x, 0, 0, 3) * 2.0) + sum(slice(x, 0, 1, 4) * 3.0) + sum(select(x, 1, 0)) + sum(x);
+  });
+  EXPECT_EQ(twice.to_vector<double>(), (std::vector<double>{4, 3, 3, 7, 6, 6, 7, 6, 6, 5, 4, 4}));
+}
+
 TEST(ShapesTest, Errors) {
   const Tensor x = counting({2, 3});
   expect_throws<ShapeError>([&] { movedim(x, {0, 1}, {0}); }, {"movedim: every axis needs its new position"});

@@ -449,11 +449,10 @@ def random_index(cases):
             tensors.append(torch.from_numpy(keys[-1]))
             items.append({"input": len(tensors)})
         axis += kind != "new"
-    if Ellipsis in [key for key in keys if not isinstance(key, np.ndarray)]:
-        used = sum(key.ndim if isinstance(key, np.ndarray) and key.dtype == bool else key is not None and key is not Ellipsis
-                   for key in keys)
-        assert used <= len(shape)
-    numbers = np.array(np.arange(math.prod(shape)).reshape(shape)[tuple(keys)])
+    try:
+        numbers = np.array(np.arange(math.prod(shape)).reshape(shape)[tuple(keys)])
+    except IndexError:  # what follows an ellipsis may meet another axis than it was drawn for
+        return random_index(cases)
     cases.add("index", lambda x, *_: x.reshape(-1)[torch.from_numpy(numbers)], [randn(*shape)] + tensors, items=items)
 
 
