@@ -131,6 +131,7 @@ TEST_F(Npy, HostileHeadersAreRefusedWithoutMemory) {
   refuse(start + "(4000000000000,), }", "must fill the file");
   refuse(start + "(4294967296, 4294967296), }", "must fill the file");
   refuse(start + "(9223372036854775807, 2), }", "must fill the file");
+  refuse(start + "(4611686018427387906,), }", "must fill the file");  // 4 times that is 8 more than 2^64
   refuse(start + "(99999999999999999999,), }", "must fit into 64 bits");
   refuse(start + "(-2,), }", "expected a size");
   refuse(start + "(2.0,), }", "expected ',' or ')'");
