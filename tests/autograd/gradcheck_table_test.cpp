@@ -227,6 +227,13 @@ const Misuse misuses[] = {
      }},
     {"dropout", [](const Tensor& x, const Tensor&) { return dropout(x, 1.5); }},
     {"clamp", [](const Tensor& x, const Tensor&) { return clamp(x, 1, 0); }},
+    {"prod", [](const Tensor& x, const Tensor&) { return prod(x, 2); }},
+    {"cumsum", [](const Tensor& x, const Tensor&) { return cumsum(x, -3); }},
+    {"norm", [](const Tensor& x, const Tensor&) { return norm(x, 0); }},
+    {"lerp", [](const Tensor& x, const Tensor& y) { return lerp(x, y, 0.5); }},
+    {"sort", [](const Tensor& x, const Tensor&) { return sort(x, 2).values; }},
+    {"topk", [](const Tensor& x, const Tensor&) { return topk(x, 4).values; }},
+    {"rms_norm", [](const Tensor& x, const Tensor& y) { return rms_norm(x, y); }},
 };
 
 std::string error_of(const Misuse& misuse, bool recorded) {
