@@ -77,15 +77,18 @@ Tensor gelu_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const auto value = [&] { return product(kernels::gelu(x.array()), weight.array(), biased ? bias.array() : Array()); };
   const auto backward = [x, weight, biased](const Tensor& gradient) {
     const Tensor g = reshape(gradient, {rows_of(x.shape()), weight.size(0)});
-    const Tensor to_activation = reshape(matmul(g, weight), x.shape());
-    if (!is_recording({gradient, x, weight})) {
-      const Tensor activation(kernels::gelu_forward_backward(to_activation.array(), x.array()));
-      Tensors gradients = to_parameters(g, activation, biased);
+    const bool recorded = is_recording({gradient, x, weight});
+    const Tensor to_activation = needs_gradient(0) ? reshape(matmul(g, weight), x.shape()) : Tensor();
+    const bool both = !recorded && needs_gradient(0) && needs_gradient(1);
+    const Tensor activation = both ? Tensor(kernels::gelu_forward_backward(to_activation.array(), x.array()))
+                              : needs_gradient(1) ? gelu(x)
+                                                  : x;  // of which the shape alone is read
+    Tensors gradients = to_parameters(g, activation, biased);
+    if (both)
       gradients[0] = to_activation;
-      return gradients;
-    }
-    Tensors gradients = to_parameters(g, gelu(x), biased);
-    gradients[0] = gelu_gradient(to_activation, x);
+    else if (needs_gradient(0))
+      gradients[0] =
+          recorded ? gelu_gradient(to_activation, x) : Tensor(kernels::gelu_backward(to_activation.array(), x.array()));
     return gradients;
   };
   return record("gelu_linear", value, autograd::Inputs(inputs, biased ? 3 : 2), backward);

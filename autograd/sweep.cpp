@@ -288,7 +288,9 @@ void sweep_on(const Tensor& output, const Tensor& gradient, std::uint64_t since)
   state.sweep->go_on(output, gradient, since);
 }
 
-core::Array take_gradient(int i) { return state.sweep ? state.sweep->take(state.running->edge(i)) : core::Array(); }
+core::Array take_gradient(int i) {
+  return state.sweep && i < state.running->inputs() ? state.sweep->take(state.running->edge(i)) : core::Array();
+}
 
 namespace {
 

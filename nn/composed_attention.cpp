@@ -42,17 +42,15 @@ Tensor products(const Tensor& query, const Tensor& key, bool guarded) {
   return poisoned(matmul(finite_part(query), finite_part(key).transpose(-2, -1)), bad);
 }
 
-/// W V. `guarded`: a value of weight zero counts for nothing even if it is not finite.
+}  // namespace
+
 Tensor weighted_sum(const Tensor& weights, const Tensor& value, bool guarded) {
   if (!guarded || all_finite(value)) return matmul(weights, value);
   const Tensor attended = ne(weights, 0).to(value.dtype()), spoilt = logical_not(isfinite(value)).to(value.dtype());
   return poisoned(matmul(weights, finite_part(value)), gt(matmul(attended, spoilt), 0));
 }
 
-/// Something is masked, and must not be seen through zero times NaN.
 bool is_guarded(const AttentionOptions& options) { return options.mask.defined() || options.is_causal; }
-
-}  // namespace
 
 double attention_scale(const Tensor& query, const AttentionOptions& options) {
   return options.scale.value_or(1.0 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, query.size(-1)))));

@@ -10,6 +10,11 @@ Tensor composed_weights(const Tensor& query, const Tensor& key, const AttentionO
 AttentionResult composed_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                    const AttentionOptions& options, const Shape& shape);
 
+/// W V. `guarded`: a value of weight zero counts for nothing even if it is not finite.
+Tensor weighted_sum(const Tensor& weights, const Tensor& value, bool guarded);
+/// Something is masked, and must not be seen through zero times NaN.
+bool is_guarded(const AttentionOptions& options);
+
 /// What scores are multiplied with: the option, or 1 / sqrt(width of a query).
 double attention_scale(const Tensor& query, const AttentionOptions& options);
 /// The mask as booleans of the scores' shape; undefined if there is none.

@@ -27,21 +27,41 @@ Array broadcast(const Tensor& x, const Shape& leading) {
   return x.array().expanded(with(leading, x.size(-2), x.size(-1)));
 }
 
+/// What the sweep needs: the operands, and the numbers that dropout drew.
+struct Call {
+  Tensor query, key, value;
+  AttentionOptions options;
+  Shape scores, leading;
+  RandomState random;
+
+  kernels::AttentionInputs inputs() const {
+    Array mask = boolean_mask(options, scores);
+    if (mask.defined()) mask = mask.expanded(with(leading, query.size(-2), key.size(-2)));
+    return {broadcast(query, leading), broadcast(key, leading),         broadcast(value, leading), std::move(mask),
+            options.is_causal,         attention_scale(query, options), options.dropout_p,         random};
+  }
+};
+
 /// The gradients as differentiable operations: W = softmax(S), dV = W^T g, dS = W (g V^T - sum(W g V^T)), dQ = scale dS
 /// K, dK = scale dS^T Q.
-Tensors composed_gradients(const Tensor& g, const Tensor& query, const Tensor& key, const Tensor& value,
-                           const AttentionOptions& options, const Shape& shape, const RandomState& random) {
-  const Tensor weights = composed_weights(query, key, options, shape);
-  Tensor to_weights = matmul(g, value.transpose(-2, -1)), kept = weights;
-  if (options.dropout_p > 0) {
-    const Tensor factors(kernels::dropout(ones_like(weights.detach()).array(), options.dropout_p, random));
+Tensors composed_gradients(const Tensor& g, const Call& call) {
+  const bool guarded = is_guarded(call.options);
+  const Tensor weights = composed_weights(call.query, call.key, call.options, call.scores);
+  Tensor to_weights = matmul(g, call.value.transpose(-2, -1)), kept = weights;
+  if (call.options.dropout_p > 0) {
+    const Array ones = ones_like(weights.detach()).array();
+    const Tensor factors(kernels::dropout(ones, call.options.dropout_p, call.random));
     to_weights = to_weights * factors;
     kept = weights * factors;
   }
   const Tensor product = where(eq(weights, 0), 0.0, to_weights) * weights;
-  const Tensor slopes = attention_scale(query, options) * (product - weights * product.sum(-1, true));
-  return {sum_to(matmul(slopes, key), query.shape()), sum_to(matmul(slopes.transpose(-2, -1), query), key.shape()),
-          sum_to(matmul(kept.transpose(-2, -1), g), value.shape())};
+  const Tensor slopes = attention_scale(call.query, call.options) * (product - weights * product.sum(-1, true));
+  const auto sum_for = [&](const Tensor& factors, const Tensor& x, const Tensor& input) {
+    return sum_to(weighted_sum(factors, x, guarded), input.shape());
+  };
+  return {needs_gradient(0) ? sum_for(slopes, call.key, call.query) : Tensor(),
+          needs_gradient(1) ? sum_for(slopes.transpose(-2, -1), call.query, call.key) : Tensor(),
+          needs_gradient(2) ? sum_for(kept.transpose(-2, -1), g, call.value) : Tensor()};
 }
 
 Tensor fitted(Array gradient, const Tensor& input) {
@@ -52,34 +72,26 @@ Tensor fitted(Array gradient, const Tensor& input) {
 
 Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options,
                        const Shape& shape) {
-  const Shape leading = leading_dimensions(value, shape);
   const RandomState random =
       options.dropout_p > 0 ? core::take_random(kernels::dropout_counters(shape.numel())) : RandomState{};
-  const auto inputs = [=] {
-    Array mask = boolean_mask(options, shape);
-    if (mask.defined()) mask = mask.expanded(with(leading, query.size(-2), key.size(-2)));
-    return kernels::AttentionInputs{
-        broadcast(query, leading), broadcast(key, leading),         broadcast(value, leading), std::move(mask),
-        options.is_causal,         attention_scale(query, options), options.dropout_p,         random};
-  };
+  const Call call{query, key, value, options, shape, leading_dimensions(value, shape), random};
   const autograd::Span span("attention");
-  const kernels::AttentionOutput result = kernels::attention(inputs());
+  const kernels::AttentionOutput result = kernels::attention(call.inputs());
   const bool masked = options.mask.defined();
   const autograd::TensorRef operands[4] = {query, key, value, options.mask};
-  return record("attention", Tensor(result.output), autograd::Inputs(operands, masked ? 4 : 3),
-                [=, log_sum_exp = result.log_sum_exp](const Tensor& g, const Tensor& output) {
-                  Tensors gradients;
-                  if (is_recording({g, query, key, value})) {
-                    gradients = composed_gradients(g, query, key, value, options, shape, random);
-                  } else {
-                    const kernels::AttentionGradients arrays =
-                        kernels::attention_backward(inputs(), {output.array(), log_sum_exp}, g.array(),
-                                                    needs_gradient(0), needs_gradient(1) || needs_gradient(2));
-                    gradients = {fitted(arrays.query, query), fitted(arrays.key, key), fitted(arrays.value, value)};
-                  }
-                  if (masked) gradients.emplace_back();
-                  return gradients;
-                });
+  const auto backward = [call, masked, stats = result.stats](const Tensor& g, const Tensor& output) {
+    Tensors gradients;
+    if (is_recording({g, call.query, call.key, call.value})) {
+      gradients = composed_gradients(g, call);
+    } else {
+      const kernels::AttentionGradients arrays = kernels::attention_backward(
+          call.inputs(), {output.array(), stats}, g.array(), {needs_gradient(0), needs_gradient(1), needs_gradient(2)});
+      gradients = {fitted(arrays.query, call.query), fitted(arrays.key, call.key), fitted(arrays.value, call.value)};
+    }
+    if (masked) gradients.emplace_back();
+    return gradients;
+  };
+  return record("attention", Tensor(result.output), autograd::Inputs(operands, masked ? 4 : 3), backward);
 }
 
 }  // namespace tapegrad::nn

@@ -40,8 +40,8 @@ T absorb(RunningSum<T>& sum, T* scores, Range batches) {
 template <class T>
 class Forward {
  public:
-  Forward(const Head<T>& head, const Matrix<T>& output, T* log_sum_exp, Range queries)
-      : head_(head), output_(output), log_sum_exp_(log_sum_exp), queries_(queries) {}
+  Forward(const Head<T>& head, const Matrix<T>& output, T* stats, Range queries)
+      : head_(head), output_(output), stats_(stats), queries_(queries) {}
 
   void run() {
     sums_.clear();
@@ -60,8 +60,8 @@ class Forward {
  private:
   void add(const Tile& tile) {
     const auto groups = [&](std::int64_t g) { return tile.groups[g]; };
-    some_queries_.load(head_.query, tile.queries, head_.scale);
-    multiply_columns(tile.query_groups(), some_queries_.left(), panels_.data(), head_.query.columns, kKeys,
+    some_queries_.load(head_.query, tile.queries);
+    multiply_columns(head_.scale, tile.query_groups(), some_queries_.left(), panels_.data(), head_.query.columns, kKeys,
                      scores_.rows(), groups);
     const std::int64_t first = tile.queries.begin - queries_.begin;
     for (std::int64_t r = 0; r < tile.count(); ++r) {
@@ -74,21 +74,25 @@ class Forward {
       }
       clear_outside(scores_.row(r), tile, batches);
     }
-    multiply_add(scores_.left(), tile.count(), values_, tile.key_count(), sums_.rows(first), groups);
+    multiply_add(head_.visible.hides(), scores_.left(), tile.count(), values_, tile.key_count(), sums_.rows(first),
+                 groups);
   }
 
   void finish() {
     for (std::int64_t r = 0; r < queries_.end - queries_.begin; ++r) {
       const RunningSum<T>& sum = running_[static_cast<std::size_t>(r)];
-      sums_.scale(r, sum.total == 0 ? T(0) : T(1) / sum.total);
-      log_sum_exp_[queries_.begin + r] = sum.total == 0 ? -kHidden<T> : sum.top + std::log(sum.total);
+      const T share = sum.total == 0 ? T(0) : T(1) / sum.total;
+      sums_.scale(r, share);
+      T* stats = stats_ + 2 * (queries_.begin + r);
+      stats[0] = sum.total == 0 ? T(0) : sum.top;
+      stats[1] = share;
     }
     sums_.store(output_, queries_);
   }
 
   Head<T> head_;
   Matrix<T> output_;
-  T* log_sum_exp_;
+  T* stats_;
   Range queries_;
   Scratch<T> panels_{kKeys * head_.key.columns}, factors_{kKeys};
   Block<T> values_{kKeys, head_.value.columns}, some_queries_{kQueries, head_.query.columns}, scores_{kQueries, kKeys};
@@ -102,13 +106,14 @@ class Forward {
 AttentionOutput attention(const AttentionInputs& inputs) {
   const Heads heads(inputs);
   Shape shape = inputs.query.shape();
-  const Shape rows = shape.sub(0, shape.rank() - 1);
+  Shape stats = shape;
+  stats[shape.rank() - 1] = 2;
   shape[shape.rank() - 1] = inputs.value.shape().back();
-  const AttentionOutput result{in_the_order_of(inputs.query, shape), Array(rows, inputs.query.dtype())};
+  const AttentionOutput result{in_the_order_of(inputs.query, shape), Array(stats, inputs.query.dtype())};
   dispatch_floating("attention", inputs.query.dtype(), [&]<class T>(Type<T>) {
     heads.for_each(heads.queries(), kQueries, [&](std::int64_t h, Range queries) {
-      Forward<T>(heads.head<T>(h), heads.matrix<T>(result.output, h),
-                 result.log_sum_exp.data<T>() + h * heads.queries(), queries)
+      Forward<T>(heads.head<T>(h), heads.matrix<T>(result.output, h), result.stats.data<T>() + 2 * h * heads.queries(),
+                 queries)
           .run();
     });
   });

@@ -23,8 +23,9 @@ struct AttentionInputs {
 struct AttentionOutput {
   /// [..., L, V], and in memory in the order that query has.
   Array output;
-  /// [..., L]: log(sum(exp(scores))) of each row, infinity for a row that sees nothing.
-  Array log_sum_exp;
+  /// [..., L, 2]: the largest score of each row, and 1 / sum(exp(score - largest)), 0 for a row that sees nothing.
+  /// Their logarithm in one number would lose the digits of the sum to a large score.
+  Array stats;
 };
 /// dropout(softmax(scale Q K^T)) V among the visible pairs; a row that sees nothing is 0.
 AttentionOutput attention(const AttentionInputs& inputs);
@@ -32,9 +33,12 @@ AttentionOutput attention(const AttentionInputs& inputs);
 struct AttentionGradients {
   Array query, key, value;
 };
-/// Of the shapes of the inputs, leading dimensions included. `query` and `keys` tell which are wanted: that of query,
-/// and those of key and value; the others stay undefined.
+/// Which of them are wanted; the others stay undefined.
+struct AttentionWanted {
+  bool query = true, key = true, value = true;
+};
+/// Of the shapes of the inputs, leading dimensions included.
 AttentionGradients attention_backward(const AttentionInputs& inputs, const AttentionOutput& result,
-                                      const Array& gradient, bool query, bool keys);
+                                      const Array& gradient, AttentionWanted wanted);
 
 }  // namespace tapegrad::core::kernels

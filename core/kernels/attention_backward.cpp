@@ -10,7 +10,7 @@ namespace {
 template <class T>
 struct HeadGradients {
   Matrix<const T> gradient, output;
-  const T* log_sum_exp;
+  const T* stats;
   Matrix<T> query, key, value;
 };
 
@@ -22,7 +22,7 @@ T dot(const T* a, const T* b, std::int64_t size) {
   return xsimd::hadd(total);
 }
 
-/// P = exp(scores - log_sum_exp) and dS = P (dP - sum(P dP)), for some queries by some keys of one head; then
+/// P = exp(scores - largest) / sum and dS = P (dP - sum(P dP)), for some queries by some keys of one head; then
 /// dQ = scale dS K, dK = scale dS^T Q, dV = P^T dO, where sum(P dP) = sum(dO O) in each row. Dropout multiplies dP, and
 /// P in dV, with its factors.
 template <class T>
@@ -42,10 +42,8 @@ class Backward {
       key_.clear();
       value_.clear();
       if (!seen.within(keys).empty()) add(keys);
-      if (of_.key.data) {
-        key_.store(of_.key, keys);
-        value_.store(of_.value, keys);
-      }
+      if (of_.key.data) key_.store(of_.key, keys, head_.scale);
+      if (of_.value.data) value_.store(of_.value, keys);
     }
     if (of_.query.data) query_.store(of_.query, queries_, head_.scale);
   }
@@ -63,20 +61,21 @@ class Backward {
   void add(const Tile& tile) {
     const auto groups = [&](std::int64_t g) { return tile.groups[g]; };
     const auto seeing = [&](std::int64_t g) { return tile.seeing(g); };
-    some_queries_.load(head_.query, tile.queries, head_.scale);
+    const bool guarded = head_.visible.hides();
+    some_queries_.load(head_.query, tile.queries);
     gradients_.load(of_.gradient, tile.queries);
-    multiply_columns(tile.query_groups(), some_queries_.left(), key_panels_.data(), head_.key.columns, kKeys,
-                     weights_.rows(), groups);
-    multiply_columns(tile.query_groups(), gradients_.left(), value_panels_.data(), head_.value.columns, kKeys,
+    multiply_columns(head_.scale, tile.query_groups(), some_queries_.left(), key_panels_.data(), head_.key.columns,
+                     kKeys, weights_.rows(), groups);
+    multiply_columns(T(1), tile.query_groups(), gradients_.left(), value_panels_.data(), head_.value.columns, kKeys,
                      slopes_.rows(), groups);
     for (std::int64_t r = 0; r < tile.count(); ++r) differentiate(tile, r);
     if (of_.query.data)
-      multiply_add(slopes_.left(), tile.count(), keys_, tile.key_count(),
+      multiply_add(guarded, slopes_.left(), tile.count(), keys_, tile.key_count(),
                    query_.rows(tile.queries.begin - queries_.begin), groups);
-    if (of_.key.data) {
-      multiply_add(slopes_.transposed(), tile.key_count(), some_queries_, tile.count(), key_.rows(), seeing);
-      multiply_add(weights_.transposed(), tile.key_count(), gradients_, tile.count(), value_.rows(), seeing);
-    }
+    if (of_.key.data)
+      multiply_add(guarded, slopes_.transposed(), tile.key_count(), some_queries_, tile.count(), key_.rows(), seeing);
+    if (of_.value.data)
+      multiply_add(guarded, weights_.transposed(), tile.key_count(), gradients_, tile.count(), value_.rows(), seeing);
   }
 
   /// Row r of the scores becomes P, and that of dP becomes dS.
@@ -89,10 +88,11 @@ class Backward {
       head_.factors(factors_.data(), query, tile.keys.begin, batches.end);
       multiply_row(slopes, factors_.data(), batches);
     }
-    const Batch end(of_.log_sum_exp[query]), sum(sums_[static_cast<std::size_t>(query - queries_.begin)]), none(T(0));
+    const Batch top(of_.stats[2 * query]), share(of_.stats[2 * query + 1]),
+        sum(sums_[static_cast<std::size_t>(query - queries_.begin)]), none(T(0));
     for (std::int64_t j = batches.begin; j < batches.end; j += kLanes<T>) {
       const Batch score = Batch::load_aligned(scores + j);
-      const Batch weight = xsimd::select(score == Batch(kHidden<T>), none, weight_at<T>(end - score));
+      const Batch weight = xsimd::select(score == Batch(kHidden<T>), none, weight_at<T>(top - score) * share);
       const Batch slope = weight * (Batch::load_aligned(slopes + j) - sum);
       weight.store_aligned(scores + j);
       xsimd::select(weight == none, none, slope).store_aligned(slopes + j);
@@ -108,43 +108,46 @@ class Backward {
   Scratch<T> key_panels_{kKeys * head_.key.columns}, value_panels_{kKeys * head_.value.columns}, factors_{kKeys};
   Block<T> keys_{kKeys, head_.key.columns}, some_queries_{kQueries, head_.query.columns},
       gradients_{kQueries, head_.value.columns}, weights_{kQueries, kKeys}, slopes_{kQueries, kKeys};
-  Block<T> query_{queries_.end - queries_.begin, head_.query.columns}, key_{kKeys, head_.key.columns},
-      value_{kKeys, head_.value.columns};
+  Block<T> query_{of_.query.data ? queries_.end - queries_.begin : 0, head_.query.columns},
+      key_{kKeys, head_.key.columns}, value_{kKeys, head_.value.columns};
   std::vector<T> sums_ = std::vector<T>(static_cast<std::size_t>(queries_.end - queries_.begin));
 };
 
 }  // namespace
 
 AttentionGradients attention_backward(const AttentionInputs& inputs, const AttentionOutput& result,
-                                      const Array& gradient, bool query, bool keys) {
+                                      const Array& gradient, AttentionWanted wanted) {
   const Heads heads(inputs);
   const Array g = with_adjacent_columns(gradient), output = with_adjacent_columns(result.output);
   AttentionGradients gradients;
-  if (query) gradients.query = in_the_order_of(inputs.query, inputs.query.shape());
-  if (keys) gradients.key = in_the_order_of(inputs.key, inputs.key.shape());
-  if (keys) gradients.value = in_the_order_of(inputs.value, inputs.value.shape());
+  if (wanted.query) gradients.query = in_the_order_of(inputs.query, inputs.query.shape());
+  if (wanted.key) gradients.key = in_the_order_of(inputs.key, inputs.key.shape());
+  if (wanted.value) gradients.value = in_the_order_of(inputs.value, inputs.value.shape());
   dispatch_floating("attention", g.dtype(), [&]<class T>(Type<T>) {
-    const auto run = [&](std::int64_t h, Range some_queries, Range some_keys, bool of_query, bool of_keys) {
+    const auto run = [&](std::int64_t h, Range some_queries, Range some_keys, AttentionWanted of_these) {
       HeadGradients<T> of{heads.matrix<const T>(g, h),
                           heads.matrix<const T>(output, h),
-                          result.log_sum_exp.data<T>() + h * heads.queries(),
+                          result.stats.data<T>() + 2 * h * heads.queries(),
                           {},
                           {},
                           {}};
-      if (of_query) of.query = heads.matrix<T>(gradients.query, h);
-      if (of_keys) of.key = heads.matrix<T>(gradients.key, h), of.value = heads.matrix<T>(gradients.value, h);
+      if (of_these.query) of.query = heads.matrix<T>(gradients.query, h);
+      if (of_these.key) of.key = heads.matrix<T>(gradients.key, h);
+      if (of_these.value) of.value = heads.matrix<T>(gradients.value, h);
       Backward<T>(heads.head<T>(h), of, some_queries).run(some_keys);
     };
     const Range all_queries{0, heads.queries()}, all_keys{0, heads.keys()};
-    if (!heads.few()) {
-      heads.for_each(1, 1, [&](std::int64_t h, Range) { run(h, all_queries, all_keys, query, keys); });
-      return;
-    }
+    if (!heads.few())
+      return heads.for_each(1, 1, [&](std::int64_t h, Range) { run(h, all_queries, all_keys, wanted); });
     // Parts of a head would add to the same gradients: one pass over parts of the queries, one over parts of the keys.
-    if (query)
-      heads.for_each(heads.queries(), kQueries, [&](std::int64_t h, Range r) { run(h, r, all_keys, true, false); });
-    if (keys)
-      heads.for_each(heads.keys(), kKeys, [&](std::int64_t h, Range r) { run(h, all_queries, r, false, true); });
+    if (wanted.query)
+      heads.for_each(heads.queries(), kQueries, [&](std::int64_t h, Range part) {
+        run(h, part, all_keys, {true, false, false});
+      });
+    if (wanted.key || wanted.value)
+      heads.for_each(heads.keys(), kKeys, [&](std::int64_t h, Range part) {
+        run(h, all_queries, part, {false, wanted.key, wanted.value});
+      });
   });
   return gradients;
 }

@@ -39,15 +39,15 @@ class Block {
   Block(std::int64_t rows, std::int64_t columns)
       : row_(round_up(columns, kLanes<T>)), columns_(columns), memory_(round_up(rows, kGroup) * row_) {}
 
-  void load(const Matrix<const T>& from, Range range, T scale = T(1)) {
-    const xsimd::batch<T> factor(scale), zero(T(0));
+  void load(const Matrix<const T>& from, Range range) {
+    const xsimd::batch<T> zero(T(0));
     xsimd::batch<T> sum = zero;  // of zeros and NaNs
     for (std::int64_t r = range.begin; r < range.end; ++r) {
       const T* in = from.data + r * from.row_stride;
       for_each_batch<T>(columns_, [&](std::int64_t j, auto count) {
         const xsimd::batch<T> elements = kernels::load(in + j, count);
         sum = xsimd::fma(elements, zero, sum);
-        (elements * factor).store_aligned(row(r - range.begin) + j);
+        elements.store_aligned(row(r - range.begin) + j);
       });
     }
     const std::int64_t rows = range.end - range.begin;
@@ -96,6 +96,8 @@ struct Visibility {
   const bool* mask;  // or none
   std::int64_t mask_row, mask_column;
 
+  /// Some pairs are hidden: what stands there must not be seen through zero times NaN.
+  bool hides() const { return causal || mask; }
   Range of(std::int64_t query) const {
     return {0, causal ? std::clamp<std::int64_t>(query + 1 + keys - queries, 0, keys) : keys};
   }
@@ -176,11 +178,13 @@ void clear_outside(T* row, const Tile& tile, Range batches) {
   for (std::int64_t j = batches.end; j < end; j += kLanes<T>) zero.store_aligned(row + j);
 }
 
-/// c += a b; `wanted(group)`: the columns of a's group that are not zero.
+/// c += a b; `wanted(group)`: the columns of a's group that are not zero. `guarded`: elements of a that are zero count
+/// for nothing, whatever stands in b.
 template <class T, class Wanted>
-void multiply_add(Left<T> a, std::int64_t rows, const Block<T>& b, std::int64_t depth, Rows<T> c, Wanted wanted) {
+void multiply_add(bool guarded, Left<T> a, std::int64_t rows, const Block<T>& b, std::int64_t depth, Rows<T> c,
+                  Wanted wanted) {
   const Rows<const T> right{b.row(0), b.rows().row};
-  if (b.finite())
+  if (!guarded || b.finite())
     multiply_add((rows + kGroup - 1) / kGroup, a, right, depth, b.columns(), c, wanted);
   else
     multiply_add_nonzero(rows, a, right, depth, b.columns(), c);

@@ -44,16 +44,16 @@ struct Rows {
   std::int64_t row;
 };
 
-/// c = a b, or c += a b, for one group of rows and kBatches batches of columns.
+/// c = factor a b, or c += a b, for one group of rows and kBatches batches of columns. (The factor comes last:
+/// an operand times it could overflow where the product does not.)
 template <int kBatches, class T>
-void multiply_group(Left<T> a, Rows<const T> b, std::int64_t depth, Rows<T> c, bool accumulate) {
+void multiply_group(Left<T> a, Rows<const T> b, std::int64_t depth, Rows<T> c, bool accumulate, T factor) {
   using Batch = xsimd::batch<T>;
   Batch sums[kGroup][kBatches];
 #pragma GCC unroll 6
   for (int i = 0; i < kGroup; ++i)
 #pragma GCC unroll 4
-    for (int j = 0; j < kBatches; ++j)
-      sums[i][j] = accumulate ? Batch::load_aligned(c.data + i * c.row + j * kLanes<T>) : Batch(T(0));
+    for (int j = 0; j < kBatches; ++j) sums[i][j] = Batch(T(0));
   for (std::int64_t k = 0; k < depth; ++k) {
     Batch row[kBatches];
 #pragma GCC unroll 4
@@ -68,25 +68,29 @@ void multiply_group(Left<T> a, Rows<const T> b, std::int64_t depth, Rows<T> c, b
 #pragma GCC unroll 6
   for (int i = 0; i < kGroup; ++i)
 #pragma GCC unroll 4
-    for (int j = 0; j < kBatches; ++j) sums[i][j].store_aligned(c.data + i * c.row + j * kLanes<T>);
+    for (int j = 0; j < kBatches; ++j) {
+      T* to = c.data + i * c.row + j * kLanes<T>;
+      (accumulate ? Batch::load_aligned(to) + sums[i][j] : Batch(factor) * sums[i][j]).store_aligned(to);
+    }
 }
 
 /// The same for 1 to kPanelBatches batches.
 template <class T>
-void multiply_group(std::int64_t batches, Left<T> a, Rows<const T> b, std::int64_t depth, Rows<T> c, bool accumulate) {
+void multiply_group(std::int64_t batches, Left<T> a, Rows<const T> b, std::int64_t depth, Rows<T> c, bool accumulate,
+                    T factor = T(1)) {
   if constexpr (kPanelBatches<T> == 4) {
-    if (batches == 4) return multiply_group<4>(a, b, depth, c, accumulate);
-    if (batches == 3) return multiply_group<3>(a, b, depth, c, accumulate);
+    if (batches == 4) return multiply_group<4>(a, b, depth, c, accumulate, factor);
+    if (batches == 3) return multiply_group<3>(a, b, depth, c, accumulate, factor);
   }
-  if (batches == 2) return multiply_group<2>(a, b, depth, c, accumulate);
-  multiply_group<1>(a, b, depth, c, accumulate);
+  if (batches == 2) return multiply_group<2>(a, b, depth, c, accumulate, factor);
+  multiply_group<1>(a, b, depth, c, accumulate, factor);
 }
 
-/// c = a b for the columns wanted(group) of each group of rows (and those that share a batch with them). `panels`: b
-/// cut into panels of kPanel columns, one behind the other.
+/// c = factor a b for the columns wanted(group) of each group of rows (and those that share a batch with them).
+/// `panels`: b cut into panels of kPanel columns, one behind the other.
 template <class T, class Wanted>
-void multiply_columns(std::int64_t groups, Left<T> a, const T* panels, std::int64_t depth, std::int64_t columns,
-                      Rows<T> c, Wanted wanted) {
+void multiply_columns(T factor, std::int64_t groups, Left<T> a, const T* panels, std::int64_t depth,
+                      std::int64_t columns, Rows<T> c, Wanted wanted) {
   for (std::int64_t first = 0; first < columns; first += kPanel<T>)
     for (std::int64_t g = 0; g < groups; ++g) {
       const Range range = wanted(g).within({first, std::min(columns, first + kPanel<T>)});
@@ -94,7 +98,7 @@ void multiply_columns(std::int64_t groups, Left<T> a, const T* panels, std::int6
       const std::int64_t begin = range.begin / kLanes<T> * kLanes<T>;
       multiply_group((range.end - begin + kLanes<T> - 1) / kLanes<T>, a.at(g * kGroup, 0),
                      Rows<const T>{panels + first * depth + (begin - first), kPanel<T>}, depth,
-                     Rows<T>{c.data + g * kGroup * c.row + begin, c.row}, false);
+                     Rows<T>{c.data + g * kGroup * c.row + begin, c.row}, false, factor);
     }
 }
 

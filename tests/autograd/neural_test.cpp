@@ -125,6 +125,31 @@ TEST_P(Neural, GeluLinearIsTheTwoOperations) {
   }
 }
 
+TEST(GeluLinear, ComputesWhatIsWantedAlone) {
+  manual_seed(6);
+  for (int wanted = 1; wanted < 8; ++wanted) {
+    Tensors all, some;
+    for (const Shape& shape : {Shape{5, 7}, Shape{3, 7}, Shape{3}}) {
+      all.push_back(randn(shape, float64).requires_grad_());
+      some.push_back(all.back().detach().requires_grad_((wanted >> some.size() & 1) != 0));
+    }
+    for (const Tensors& in : {all, some}) gelu_linear(in[0], in[1], in[2]).pow(2).sum().backward();
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(some[i].grad().defined(), (wanted >> i & 1) != 0);
+      if (!some[i].grad().defined()) continue;
+      EXPECT_TRUE(allclose(some[i].grad(), all[i].grad(), 0, 1e-13)) << wanted;
+    }
+  }
+  const Tensor x = randn({2000, 500}), w = randn({500, 500}).requires_grad_();
+  const auto peak_of_sweep = [&](const Tensor& y) {
+    const std::int64_t before = memory::current();
+    memory::reset_peak();
+    autograd::grad({y.sum()}, {w});
+    return memory::peak() - before;
+  };
+  EXPECT_LT(peak_of_sweep(gelu_linear(x, w)), peak_of_sweep(linear(gelu(x), w)) + 2000 * 500 * 4 + (1 << 16));
+}
+
 TEST(GeluLinear, KeepsItsInputAlone) {
   const Tensor w = randn({2, 1000}).requires_grad_();
   const auto kept = [&](auto f) {

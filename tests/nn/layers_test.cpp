@@ -7,6 +7,13 @@
 namespace tg = tapegrad;
 namespace nn = tapegrad::nn;
 
+TEST(LinearLayer, OfGeluIsTheLayerAfterTheActivation) {
+  const tg::nn::Linear layer(5, 3);
+  const tg::Tensor x = tg::randn({4, 5});
+  EXPECT_TRUE(tg::equal(layer.of_gelu(x), layer(tg::gelu(x))));
+  EXPECT_THROW(layer.of_gelu(tg::randn({4, 6})), tg::ShapeError);
+}
+
 TEST(LinearTest, IsXTimesTransposedWeightPlusBias) {
   nn::Linear layer(3, 2);
   const tg::Tensor x = tg::randn({4, 5, 3});
