@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include <tapegrad/autograd/creation.hpp>
@@ -18,8 +19,10 @@ std::string described(const Entry& entry) { return fmt::format("{} (number {})",
 /// The largest magnitude; NaN if there is one.
 double largest(const Tensor& tensor) {
   double found = 0;
-  for (const double value : tensor.to_vector<double>())
-    if (!(std::abs(value) <= found)) found = std::abs(value);
+  for (const double value : tensor.to_vector<double>()) {
+    if (std::isnan(value)) return value;
+    found = std::max(found, std::abs(value));
+  }
   return found;
 }
 

@@ -24,6 +24,8 @@ TEST(Explain, AGradientThatIsThere) {
   expect_reason(loss, y, GradientReason::nonzero, {});
   expect_reason(y, x, GradientReason::nonzero, {"6"});  // no scalar
   expect_reason(x, x, GradientReason::nonzero, {"1"});
+  const Tensor broken = (x * tensor({expectations::kNaN, 1.0}, float64)).sum();
+  expect_reason(broken, x, GradientReason::nonzero, {"nan"});
   EXPECT_FALSE(x.grad().defined());
   loss.backward();  // still there
 }
