@@ -64,7 +64,7 @@ class StateGuard {
 
 /// Nobody else can see the memory of `sum`.
 bool is_writable(const Tensor& sum) {
-  return !grad_enabled() && !sum.requires_grad() && sum.body()->references.load() == 1 &&
+  return !grad_enabled() && !sum.requires_grad() && sum.body()->references.value() == 1 &&
          sum.body()->array.owns_alone() && sum.body()->array.is_contiguous();
 }
 
@@ -298,7 +298,7 @@ void add_to(Tensor& sum, Tensor gradient, bool create_graph) {
   if (sum.defined())
     sum = accumulate(std::move(sum), gradient);
   else  // memory of its own: writing one gradient must not change another
-    sum = create_graph || (gradient.body()->references.load() == 1 && gradient.body()->array.owns_alone())
+    sum = create_graph || (gradient.body()->references.value() == 1 && gradient.body()->array.owns_alone())
               ? std::move(gradient)
               : Tensor(gradient.array().copy());
 }

@@ -101,7 +101,7 @@ Entry::~Entry() {
 }
 
 void Entry::release() noexcept {
-  if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(this);
+  if (references_.drop()) destroy(this);
 }
 
 /// Letting go of one entry may let go of the one before it, and so on: a list instead of recursion, so that the longest

@@ -60,13 +60,13 @@ void drop_notes(const void* place) noexcept;
 /// What a Tensor points to. A leaf that wants a gradient has `requires_grad`; a recorded result owns its entry.
 struct TensorBody {
   explicit TensorBody(core::Array value) : array(std::move(value)) {}
-  void retain() { references.fetch_add(1, std::memory_order_relaxed); }
+  void retain() { references.add(); }
   void release() noexcept {
-    if (references.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(this);
+    if (references.drop()) destroy(this);
   }
   bool wants_gradient() const { return requires_grad || entry; }
 
-  std::atomic<std::uint32_t> references{1};
+  core::ReferenceCount references;
   bool requires_grad = false;
   bool noted = false;  // there are notes of this leaf; a result's are its entry's
   core::Shared<Entry> entry;
@@ -153,7 +153,7 @@ class Entry {
   /// recorded.
   void check_unchanged(const core::Array& array) const;
 
-  void retain() { references_.fetch_add(1, std::memory_order_relaxed); }
+  void retain() { references_.add(); }
   void release() noexcept;
 
   Entry(const Entry&) = delete;
@@ -171,7 +171,7 @@ class Entry {
   static void destroy(Entry* entry) noexcept;
 
   // What every sweep reads comes first: it shares a cache line.
-  std::atomic<std::uint32_t> references_{1};
+  core::ReferenceCount references_;
   Dtype dtype_;
   std::uint32_t version_;
   int inputs_;

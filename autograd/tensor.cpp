@@ -40,8 +40,7 @@ Tensor unattached(Tensor value) {
 }
 
 Tensor attach(Tensor value, core::Shared<Entry> entry) {
-  const bool reusable =
-      value.body()->references.load(std::memory_order_acquire) == 1 && !value.body()->wants_gradient();
+  const bool reusable = value.body()->references.value() == 1 && !value.body()->wants_gradient();
   if (!reusable) value = value.detach();
   value.body()->entry = std::move(entry);
   return value;

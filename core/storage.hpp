@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <utility>
 
+#include <tapegrad/core/reference_count.hpp>
+
 namespace tapegrad {
 namespace core {
 
@@ -24,11 +26,11 @@ class Storage {
   std::uint64_t birth() const { return birth_; }
   std::uint32_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
-  bool unique() const { return references_.load(std::memory_order_acquire) == 1; }
+  bool unique() const { return references_.value() == 1; }
 
-  void retain() { references_.fetch_add(1, std::memory_order_relaxed); }
+  void retain() { references_.add(); }
   void release() noexcept {
-    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy();
+    if (references_.drop()) destroy();
   }
 
  private:
@@ -37,7 +39,7 @@ class Storage {
   explicit Storage(std::size_t bytes);
   void destroy() noexcept;
 
-  std::atomic<std::uint32_t> references_{1};
+  ReferenceCount references_;
   std::atomic<std::uint32_t> version_{0};
   std::uint64_t birth_;
   std::size_t bytes_;

@@ -18,7 +18,7 @@ namespace {
 /// have it.
 bool is_owned_alone(const Tensor& gradient) {
   const core::Array& array = gradient.array();
-  return gradient.body()->references == 2 && gradient.is_leaf() && array.owns_alone() && array.is_contiguous();
+  return gradient.body()->references.value() == 2 && gradient.is_leaf() && array.owns_alone() && array.is_contiguous();
 }
 
 void scale_gradient(const Tensor& parameter, double factor) {
