@@ -86,8 +86,7 @@ class Team {
     epoch_.notify_all();
     call_.work();
     joined_.fetch_and(~kOpen, std::memory_order_acq_rel);
-    for (unsigned looks = 0; joined_.load(std::memory_order_acquire) != 0; ++looks)
-      pause(looks);
+    for (unsigned looks = 0; joined_.load(std::memory_order_acquire) != 0; ++looks) pause(looks);
     if (call_.error) std::rethrow_exception(std::exchange(call_.error, nullptr));
   }
 
