@@ -42,31 +42,47 @@ std::vector<Edge> outside_of(const Edge& output, std::uint64_t since) {
   return outside;
 }
 
+Tensor called(const std::function<Tensor(const Tensors&)>& function, const Tensors& inputs) {
+  const Tensor output = function(inputs);
+  if (!output.defined()) throw Error("checkpoint: the function must return a tensor; got an undefined one");
+  return output;
+}
+
+/// Which values the inputs have, those that want no gradient included.
+std::vector<Edge> values_of(const Tensors& inputs) {
+  std::vector<Edge> values;
+  for (const Tensor& input : inputs)
+    if (input.defined()) values.emplace_back(*input.body());
+  return values;
+}
+
 }  // namespace
 
 Tensor checkpoint(std::function<Tensor(const Tensors&)> function, const Tensors& inputs) {
-  if (!grad_enabled()) return function(inputs);
+  if (!function) throw ValueError("checkpoint: expected a function to call with the inputs; got an empty one");
+  if (!grad_enabled()) return called(function, inputs);
   const RandomState random = random_state();
   const std::uint64_t since = last_number();
-  const Tensor output = function(inputs);
+  const Tensor output = called(function, inputs);
   const std::vector<Edge> outside = outside_of(Edge(*output.body()), since);
   Tensors places;
   for (const Edge& edge : outside) places.push_back(tensor_at(edge));
-  return record("checkpoint", output.array(), places, [=, function = std::move(function)](const Tensor& g) {
+  const auto backward = [=, function = std::move(function), values = values_of(inputs)](const Tensor& g) {
+    const bool changed = values_of(inputs) != values;
     const std::uint64_t before = last_number();
     const Tensor again = [&] {
       const RandomGuard same_numbers(random);
       const GradModeGuard recorded(true);
-      return function(inputs);
+      return called(function, inputs);
     }();
-    if (outside_of(Edge(*again.body()), before) != outside)
+    if (changed || outside_of(Edge(*again.body()), before) != outside)
       throw GradError(
           "checkpoint: the function must read the same tensors, unchanged, when the sweep calls it again; it read "
-          "others, "
-          "or values that were written in between; call backward() before the change");
+          "others, or values that were written in between; call backward() before the change");
     sweep_on(again, g, before);
     return Tensors(outside.size());
-  });
+  };
+  return record("checkpoint", output.array(), places, backward);
 }
 
 }  // namespace tapegrad::autograd

@@ -12,7 +12,8 @@ namespace tapegrad::autograd {
 /// parameters and of any other tensors that the function uses, also in autograd::grad, with hooks, and of second order.
 ///
 /// The function must do the same in both calls: GradError if it then reads other tensors, or tensors whose values were
-/// changed in between. It must not have effects that may not happen twice. Without recording it is only called.
+/// changed in between. Constants count if they are among the inputs; a mask or an index that the function captures is
+/// not watched. It must not have effects that may not happen twice. Without recording it is only called.
 Tensor checkpoint(std::function<Tensor(const Tensors&)> function, const Tensors& inputs);
 
 }  // namespace tapegrad::autograd

@@ -42,9 +42,9 @@ Tensor draw_again_and_again(const Tensor& weights, std::int64_t count) {
 
 /// A race in which index i arrives after an exponential time of mean 1 / weight: the first ones are drawn in proportion
 /// to what is left (Efraimidis and Spirakis, 2006).
-Tensor draw_once(const Tensor& weights, std::int64_t count) {
+Tensor draw_once(const Tensor& weights, const Tensor& none, std::int64_t count) {
   const Tensor time = abs(log1p(neg(rand_like(weights))));
-  return topk(where(eq(weights, 0), -1, weights / time), count, 1).indices;
+  return topk(where(none, -1, weights / time), count, 1).indices;
 }
 
 void check_weights(const Tensor& weights, std::int64_t count, bool replacement) {
@@ -72,7 +72,8 @@ Tensor multinomial(const Tensor& weights, std::int64_t count, bool replacement) 
   // Scaled by the largest, so that no sum overflows and no time is too long to be told from another.
   Tensor scaled = to(weights.detach(), float64);
   if (scaled.size(1) > 0) scaled = scaled / clamp_min(max(scaled, 1, true), 1e-300);
-  return replacement ? draw_again_and_again(scaled, count) : draw_once(scaled, count);
+  return replacement ? draw_again_and_again(scaled, count)
+                     : draw_once(scaled, eq(weights, 0), count);  // a tiny weight may be 0 when scaled
 }
 
 Tensor one_hot(const Tensor& indices, std::int64_t classes) {

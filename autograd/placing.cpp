@@ -63,6 +63,7 @@ Array triangle(const char* operation, const Tensor& tensor, bool lower, std::int
   Array result(x.shape(), x.dtype());
   const std::int64_t rows = x.size(x.rank() - 2), columns = x.shape().back();
   if (x.numel() == 0) return result;
+  const std::int64_t offset = std::clamp(diagonal, -rows, columns);  // farther out nothing changes
   core::dispatch(x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     const T* in = x.data<T>();
@@ -70,7 +71,7 @@ Array triangle(const char* operation, const Tensor& tensor, bool lower, std::int
     const std::int64_t grain = std::max<std::int64_t>(1, (1 << 15) / columns);
     core::parallel_ranges(x.numel() / columns, grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
-        const std::int64_t edge = std::clamp<std::int64_t>(row % rows + diagonal + lower, 0, columns);
+        const std::int64_t edge = std::clamp<std::int64_t>(row % rows + offset + lower, 0, columns);
         const std::int64_t first = lower ? 0 : edge, last = lower ? edge : columns;
         T* line = out + row * columns;
         std::fill_n(line, first, T{0});

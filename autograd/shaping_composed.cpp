@@ -25,8 +25,10 @@ Tensor repeated(const Tensor& x, int axis, std::int64_t times) {
 
 /// x with `before` and `after` elements of `value` more (or fewer, if negative) along one axis.
 Tensor padded(const Tensor& x, int axis, std::int64_t before, std::int64_t after, const Scalar& value) {
-  const std::int64_t size = x.shape()[axis], first = std::max<std::int64_t>(0, -before);
-  const std::int64_t kept = size - first - std::max<std::int64_t>(0, -after);
+  const std::int64_t size = x.shape()[axis];
+  // One more than there is will do for what is too much, and can't overflow.
+  const auto cropped = [&](std::int64_t pad) { return pad < 0 ? -std::max(pad, -size - 1) : 0; };
+  const std::int64_t first = cropped(before), kept = size - first - cropped(after);
   if (kept < 0)
     throw ShapeError("pad: negative pads must leave none or more of the elements; got pads " + std::to_string(before) +
                      " and " + std::to_string(after) + " along axis " + std::to_string(axis) + " of shape " +

@@ -115,6 +115,7 @@ bool Tensor::retains_grad() const {
 }
 
 HookHandle Tensor::add_hook(Hook hook) const {
+  if (!hook) throw ValueError("register_hook: expected a function to call with the gradient; got an empty one");
   static std::atomic<std::uint64_t> last_number{0};
   const std::shared_ptr<autograd::Notes> notes = notes_of("register_hook", *this);
   HookHandle handle;

@@ -8,6 +8,7 @@
 #include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/tape.hpp>
 #include <tapegrad/autograd/walk.hpp>
+#include <tapegrad/core/error.hpp>
 
 namespace tapegrad::autograd {
 namespace {
@@ -41,6 +42,7 @@ std::string inputs_of(const TraceRow& row) {
 }  // namespace
 
 Trace trace(const Tensor& result) {
+  if (!result.defined()) throw Error("trace: expected a tensor with a value; got an undefined tensor");
   const Reached reached = reached_from(result);
   std::unordered_map<const void*, int> numbers;
   Trace table;
