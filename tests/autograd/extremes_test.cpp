@@ -1,4 +1,5 @@
 // Arguments at the ends of their types, and functions and tensors that are not there.
+#include <functional>
 #include <limits>
 
 #include "expectations.hpp"
@@ -34,6 +35,7 @@ TEST(Extremes, AWeightOfZeroIsNeverDrawn) {
 TEST(Extremes, WhatIsNotThere) {
   const Tensor x = ones({3}).requires_grad_();
   EXPECT_THROW(autograd::trace(Tensor()), Error);
+  EXPECT_THROW(x.register_hook(std::function<Tensor(const Tensor&)>()), ValueError);
   EXPECT_THROW(autograd::checkpoint([](const Tensors&) { return Tensor(); }, {x}), Error);
   EXPECT_THROW(autograd::checkpoint({}, {x}), ValueError);
   int calls = 0;
