@@ -1,6 +1,5 @@
 // One training step of the toy language model at two sizes, on random tokens: milliseconds (median, quietest), peak
-// memory of the process, and how often the system was asked for memory in the second half of the timed steps: on a busy
-// machine a thread may come to its first task, and so to its first memory, late. A line of JSON, like
+// memory of the process, and how often the system was asked for memory in the timed steps. A line of JSON, like
 // peers/gpt_torch.py.
 //   training w1|w2 [rounds] [profile]
 // With `profile`, ten more steps are timed by operation and module, in a table on the standard error.
@@ -39,18 +38,14 @@ void measure(std::string_view name, const Workload& workload, int rounds, bool w
     optimizer.step();
     loss_value = loss.item();
   };
-  std::int64_t steps = 0, asked_by_half = 0;
-  const auto counted_step = [&] {
-    if (steps++ == rounds / 2) asked_by_half = tg::memory::system_allocations();
-    step();
-  };
   for (int i = 0; i < 3; ++i) step();
-  const auto times = bench::repeat(counted_step, rounds, 0);
+  const std::int64_t asked = tg::memory::system_allocations();
+  const auto times = bench::repeat(step, rounds, 0);
   fmt::print(
       R"({{"w": "{}", "threads": {}, "median": {:.3f}, "min": {:.3f}, "rss_mb": {:.1f}, "system_allocations": {}, "loss": {:.4f}}})"
       "\n",
       name, tg::num_threads(), times.median_ms, times.min_ms, bench::peak_memory_mb(),
-      tg::memory::system_allocations() - asked_by_half, loss_value);
+      tg::memory::system_allocations() - asked, loss_value);
   if (!with_profile) return;
   const tg::autograd::profile profile;
   for (int i = 0; i < 10; ++i) step();

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Prints the lines of code of the four rooms; a file stays under 400 of them, all together under 11,500. Empty lines and
-# lines of nothing but a comment don't count.
+# Prints the lines of code of the four rooms. A file stays under 400 of them. All together should be at most 8,000: how far
+# they are above that is printed, and they may not grow any further. Empty lines and lines of nothing but a comment don't
+# count.
 set -euo pipefail
 cd "$1"
 failures=0
@@ -22,8 +23,11 @@ for room in core autograd nn optim; do
   total=$((total + sum))
 done
 printf '%-9s %5d lines of code\n' total "$total"
-if [ "$total" -gt 11500 ]; then
-  echo "the four rooms stay under 11,500 lines of code together; got $total"
+budget=8000
+now=11421
+if [ "$total" -gt "$budget" ]; then echo "above the budget of $budget lines by $((total - budget))"; fi
+if [ "$total" -gt "$now" ]; then
+  echo "the four rooms are above their budget of $budget lines and must not grow beyond $now; got $total"
   failures=1
 fi
 exit $failures
