@@ -67,7 +67,7 @@ Tensor checkpoint(std::function<Tensor(const Tensors&)> function, const Tensors&
   const std::vector<Edge> outside = outside_of(Edge(*output.body()), since);
   Tensors places;
   for (const Edge& edge : outside) places.push_back(tensor_at(edge));
-  const auto backward = [=, function = std::move(function), values = values_of(inputs)](const Tensor& g) {
+  auto backward = [=, function = std::move(function), values = values_of(inputs)](const Tensor& g) {
     const bool changed = values_of(inputs) != values;
     const std::uint64_t before = last_number();
     const Tensor again = [&] {
@@ -82,7 +82,7 @@ Tensor checkpoint(std::function<Tensor(const Tensors&)> function, const Tensors&
     sweep_on(again, g, before);
     return Tensors(outside.size());
   };
-  return record("checkpoint", output.array(), places, backward);
+  return record("checkpoint", output.array(), places, std::move(backward));
 }
 
 }  // namespace tapegrad::autograd

@@ -82,13 +82,12 @@ Tensor gelu_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     const bool both = !recorded && needs_gradient(0) && needs_gradient(1);
     const Tensor activation = both ? Tensor(kernels::gelu_forward_backward(to_activation.array(), x.array()))
                               : needs_gradient(1) ? gelu(x)
-                                                  : x;  // of which the shape alone is read
+                                                  : x;  // not read
     Tensors gradients = to_parameters(g, activation, biased);
-    if (both)
-      gradients[0] = to_activation;
-    else if (needs_gradient(0))
-      gradients[0] =
-          recorded ? gelu_gradient(to_activation, x) : Tensor(kernels::gelu_backward(to_activation.array(), x.array()));
+    if (needs_gradient(0))
+      gradients[0] = both       ? to_activation
+                     : recorded ? gelu_gradient(to_activation, x)
+                                : Tensor(kernels::gelu_backward(to_activation.array(), x.array()));
     return gradients;
   };
   return record("gelu_linear", value, autograd::Inputs(inputs, biased ? 3 : 2), backward);

@@ -121,7 +121,9 @@ HookHandle Tensor::add_hook(Hook hook) const {
   HookHandle handle;
   handle.notes_ = notes;
   handle.number_ = ++last_number;
-  notes->hooks.emplace_back(handle.number_, std::move(hook));
+  // Sweeps call copies, since a hook may remove itself: what it keeps must be in one place.
+  const auto call = [own = std::make_shared<Hook>(std::move(hook))](const Tensor& g) { return (*own)(g); };
+  notes->hooks.emplace_back(handle.number_, call);
   return handle;
 }
 

@@ -29,7 +29,7 @@ class ReferenceCount {
   std::uint32_t value() const noexcept { return count_.load(std::memory_order_acquire); }
 
  private:
-  /// The C library knows: it sets its flag before the first thread starts.
+  /// The C library clears its flag before the first thread starts (by pthreads, as std::thread does; not by clone).
   static bool no_other_thread() noexcept {
 #if __has_include(<sys/single_threaded.h>)
     return __libc_single_threaded;

@@ -79,7 +79,7 @@ Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& val
   const kernels::AttentionOutput result = kernels::attention(call.inputs());
   const bool masked = options.mask.defined();
   const autograd::TensorRef operands[4] = {query, key, value, options.mask};
-  const auto backward = [call, masked, stats = result.stats](const Tensor& g, const Tensor& output) {
+  auto backward = [call, masked, stats = result.stats](const Tensor& g, const Tensor& output) {
     Tensors gradients;
     if (is_recording({g, call.query, call.key, call.value})) {
       gradients = composed_gradients(g, call);
@@ -91,7 +91,7 @@ Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& val
     if (masked) gradients.emplace_back();
     return gradients;
   };
-  return record("attention", Tensor(result.output), autograd::Inputs(operands, masked ? 4 : 3), backward);
+  return record("attention", Tensor(result.output), autograd::Inputs(operands, masked ? 4 : 3), std::move(backward));
 }
 
 }  // namespace tapegrad::nn

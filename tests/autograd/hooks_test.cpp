@@ -10,6 +10,14 @@ using expectations::expect_throws;
 
 Tensor leaf(std::initializer_list<double> values) { return tensor(values, float64).requires_grad_(); }
 
+TEST(HookState, StaysInOnePlace) {
+  const Tensor x = ones({2}).requires_grad_();
+  std::vector<int> seen;
+  x.register_hook([n = 0, &seen](const Tensor&) mutable { seen.push_back(++n); });
+  for (int i = 0; i < 3; ++i) (x * 2).sum().backward();
+  EXPECT_EQ(seen, (std::vector<int>{1, 2, 3}));
+}
+
 TEST(RetainGrad, KeepsAnIntermediateGradient) {
   Tensor x = leaf({1, 2});
   const Tensor y = x * x, z = y * 3;
