@@ -82,6 +82,13 @@ struct Product {
       pc += first;
     }
     const auto i = [](std::int64_t value) { return static_cast<BlasIndex>(value); };
+    if (m == 1) {  // gemm would copy all of b first
+      const std::int64_t rows = b.transposed ? length : k, columns = b.transposed ? k : length;
+      if (beta == T(0)) std::fill_n(pc, length, T(0));  // some BLAS multiply what stands there
+      cxxblas::gemv<BlasIndex>(cxxblas::RowMajor, b.transposed ? cxxblas::NoTrans : cxxblas::Trans, i(rows), i(columns),
+                               alpha, pb, i(b.leading), pa, i(a.transposed ? a.leading : 1), beta, pc, BlasIndex{1});
+      return;
+    }
     cxxblas::gemm<BlasIndex>(cxxblas::RowMajor, a.transposed ? cxxblas::Trans : cxxblas::NoTrans,
                              b.transposed ? cxxblas::Trans : cxxblas::NoTrans, i(blocks.by_rows ? length : m),
                              i(blocks.by_rows ? n : length), i(k), alpha, pa, i(a.leading), pb, i(b.leading), beta, pc,
