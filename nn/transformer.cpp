@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <tapegrad/autograd/elementwise.hpp>
+#include <tapegrad/nn/activations.hpp>
 
 namespace tapegrad::nn {
 namespace {
@@ -18,6 +18,15 @@ std::int64_t hidden_width(std::int64_t embed_dim, double ratio) {
 }
 
 }  // namespace
+
+Tensor feed_forward(const Tensor& x, const Linear& inner, Activation activation, const Linear& outer,
+                    const Dropout* dropout) {
+  const Tensor hidden = inner(x);
+  const bool drops = dropout && dropout->is_training() && dropout->p() > 0;
+  if (activation == Activation::gelu && !drops) return outer.of_gelu(hidden);
+  const Tensor active = activation == Activation::gelu ? gelu(hidden) : relu(hidden);
+  return outer(drops ? (*dropout)(active) : active);
+}
 
 TransformerBlock::TransformerBlock(std::int64_t embed_dim, std::int64_t num_heads,
                                    const TransformerBlockOptions& options)
@@ -33,8 +42,9 @@ TransformerBlock::TransformerBlock(std::int64_t embed_dim, std::int64_t num_head
 
 Tensor TransformerBlock::forward(const Tensor& x, const AttendOptions& options) const {
   const auto here = scope();
-  const Tensor y = x + dropout_(attention_(norm1_(x), options));
-  return finished(y + dropout_(linear2_.of_gelu(linear1_(norm2_(y)))));
+  const Tensor y = residual(x, norm1_, true, dropout_, [&](const Tensor& h) { return attention_(h, options); });
+  return finished(residual(y, norm2_, true, dropout_,
+                           [&](const Tensor& h) { return feed_forward(h, linear1_, Activation::gelu, linear2_); }));
 }
 
 }  // namespace tapegrad::nn

@@ -1,11 +1,24 @@
-// The block that transformers are stacked from.
+// The block that transformers are stacked from, and the two steps that all their layers are made of.
 #pragma once
+#include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/nn/dropout.hpp>
 #include <tapegrad/nn/layer_norm.hpp>
 #include <tapegrad/nn/linear.hpp>
 #include <tapegrad/nn/multi_head_attention.hpp>
 
 namespace tapegrad::nn {
+
+/// One step with its residual path: x + dropout(step(norm(x))), or norm(x + dropout(step(x))) if the norm comes last.
+template <class Step>
+Tensor residual(const Tensor& x, const LayerNorm& norm, bool norm_first, const Dropout& dropout, const Step& step) {
+  return norm_first ? x + dropout(step(norm(x))) : norm(x + dropout(step(x)));
+}
+
+enum class Activation { relu, gelu };
+/// outer(dropout(activation(inner(x)))): the step that each position takes by itself. A dropout that has nothing to do,
+/// or is null, is not called.
+Tensor feed_forward(const Tensor& x, const Linear& inner, Activation activation, const Linear& outer,
+                    const Dropout* dropout = nullptr);
 
 struct TransformerBlockOptions {
   /// In training: of attention weights, and of both residual branches.
