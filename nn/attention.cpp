@@ -50,13 +50,10 @@ Shape check(const Tensor& query, const Tensor& key, const Tensor& value, const A
   broadcast_leading("value", value, scores);
   scores.push_back(query.size(-2));
   scores.push_back(key.size(-2));
-  for (const auto& [what, x] : {std::pair{"mask", options.mask}, {"bias", options.bias}})
+  for (const auto& [what, x] : {std::pair{"mask", options.mask.parts(scores).allowed}, {"bias", options.bias}})
     if (x.defined() && !is_broadcastable_to(x.shape(), scores))
       throw ShapeError(fmt::format("{}: {} must broadcast to the scores, [..., queries, keys] = {}; got {}", kName,
                                    what, scores, x.shape()));
-  if (options.mask.defined() && options.mask.requires_grad())
-    throw GradError(
-        fmt::format("{}: a mask has no gradient; got one that requires it; pass scores to add as bias", kName));
   if (options.bias.defined() && options.bias.dtype() != query.dtype())
     throw DtypeError(fmt::format(
         "{}: bias is added to the scores and must be {} as query is; got {}; what allows or blocks is passed as mask",
@@ -73,18 +70,29 @@ bool has_more_values(const Tensor& value, const Shape& scores) {
   return !is_broadcastable_to(leading(value), scores.sub(0, scores.rank() - 2));
 }
 
+/// The mask as one tensor; one that is a tensor already stays that tensor.
+AttentionOptions with_dense_mask(AttentionOptions options, const Shape& scores) {
+  const MaskParts parts = options.mask.parts(scores);
+  if (parts.is_causal || parts.window || parts.key_lengths.defined())
+    options.mask = options.mask.to_tensor(scores[scores.rank() - 2], scores.back());
+  else
+    options.mask = parts.allowed;
+  return options;
+}
+
 }  // namespace
 
 AttentionResult scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
-                                             const AttentionOptions& options) {
-  const Shape shape = check(query, key, value, options);
+                                             const AttentionOptions& given) {
+  const Shape shape = check(query, key, value, given);
+  const AttentionOptions options = with_dense_mask(given, shape);
   if (options.need_weights || options.bias.defined() || (options.dropout_p > 0 && has_more_values(value, shape)))
     return composed_attention(query, key, value, options, shape);
   return {fused_attention(query, key, value, options, shape), Tensor()};
 }
 
 AttentionResult scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
-                                             const Tensor& mask) {
+                                             const Mask& mask) {
   return scaled_dot_product_attention(query, key, value, {.mask = mask});
 }
 

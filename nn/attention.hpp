@@ -11,7 +11,7 @@ struct AttentionOptions {
   /// Nonzero allows, zero blocks, in any dtype; broadcasts to [..., queries, keys]. It is never added to the scores:
   /// with zero scores the mask {{1, 0}, {1, 1}} gives the weights {{1, 0}, {.5, .5}}; as a bias it would give {{.73,
   /// .27}, {.5, .5}}.
-  Tensor mask = {};
+  Mask mask = {};
   /// Added to the scaled scores, with their dtype; broadcasts like the mask, and may want a gradient. -inf blocks too.
   Tensor bias = {};
   /// Query i of L sees the keys up to i + S - L: aligned bottom right, so that the last query sees every key (PyTorch's
@@ -37,6 +37,6 @@ struct AttentionResult {
 AttentionResult scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                              const AttentionOptions& options = {});
 AttentionResult scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
-                                             const Tensor& mask);
+                                             const Mask& mask);
 
 }  // namespace tapegrad::nn

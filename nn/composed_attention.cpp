@@ -57,7 +57,8 @@ double attention_scale(const Tensor& query, const AttentionOptions& options) {
 }
 
 Array boolean_mask(const AttentionOptions& options, const Shape& shape) {
-  return options.mask.defined() ? options.mask.array().converted(boolean).expanded(shape) : Array();
+  const Tensor mask = options.mask.parts(shape).allowed;
+  return mask.defined() ? mask.array().converted(boolean).expanded(shape) : Array();
 }
 
 Tensor composed_weights(const Tensor& query, const Tensor& key, const AttentionOptions& options, const Shape& shape) {

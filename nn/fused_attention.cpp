@@ -78,7 +78,8 @@ Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& val
   const autograd::Span span("attention");
   const kernels::AttentionOutput result = kernels::attention(call.inputs());
   const bool masked = options.mask.defined();
-  const autograd::TensorRef operands[4] = {query, key, value, options.mask};
+  const Tensor mask = options.mask.parts(shape).allowed;
+  const autograd::TensorRef operands[4] = {query, key, value, mask};
   auto backward = [call, masked, stats = result.stats](const Tensor& g, const Tensor& output) {
     Tensors gradients;
     if (is_recording({g, call.query, call.key, call.value})) {

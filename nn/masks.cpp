@@ -1,13 +1,112 @@
 #include <tapegrad/nn/masks.hpp>
 
-#include <fmt/format.h>
-
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
+#include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/shaping.hpp>
+#include <tapegrad/nn/mask_node.hpp>
 
 namespace tapegrad::nn {
 namespace {
+
+using Node = Mask::Node;
+using NodePointer = std::shared_ptr<const Node>;
+
+NodePointer leaf(const MaskParts& parts, std::int64_t keys = -1) {
+  return std::make_shared<const Node>(Node{Node::Kind::leaf, parts, keys, {}, {}});
+}
+
+NodePointer combined(Node::Kind kind, NodePointer a, NodePointer b = {}) {
+  return std::make_shared<const Node>(Node{kind, {}, -1, std::move(a), std::move(b)});
+}
+
+NodePointer complement(const NodePointer& node) {
+  return node->kind == Node::Kind::complement ? node->a : combined(Node::Kind::complement, node);
+}
+
+Tensor both(const Tensor& a, const Tensor& b) { return !a.defined() ? b : !b.defined() ? a : logical_and(a, b); }
+
+MaskParts intersection(MaskParts a, const MaskParts& b) {
+  a.is_causal |= b.is_causal;
+  if (a.window && b.window)
+    a.window = Window(std::min(a.window->left, b.window->left), std::min(a.window->right, b.window->right));
+  else if (b.window)
+    a.window = b.window;
+  if (b.key_lengths.defined())
+    a.key_lengths = a.key_lengths.defined() ? minimum(a.key_lengths, b.key_lengths) : b.key_lengths;
+  a.allowed = both(a.allowed, b.allowed);
+  return a;
+}
+
+void check_lengths(const char* operation, const Tensor& lengths, std::int64_t limit) {
+  const auto values = lengths.to_vector<std::int64_t>();
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (values[i] < 0 || values[i] > limit)
+      throw ValueError(fmt::format("{}: lengths must be in [0, {}], the number of keys; got lengths[{}] = {}",
+                                   operation, limit, i, values[i]));
+}
+
+/// The last dimensions of x broadcast to the last ones of `shape`.
+void check_broadcast(const char* what, const Tensor& x, const Shape& shape, const Shape& scores) {
+  const int rank = std::min(x.rank(), shape.rank());
+  if (!is_broadcastable_to(x.shape().sub(x.rank() - rank, x.rank()), shape.sub(shape.rank() - rank, shape.rank())))
+    throw ShapeError(fmt::format("mask: {} must broadcast to {} of the scores, [..., queries, keys] = {}; got {}", what,
+                                 shape, scores, x.shape()));
+}
+
+/// The mask was made for such scores, [..., queries, keys].
+void check_fit(const Node& leaf, const Shape& scores) {
+  const std::int64_t keys = scores.back(), queries = scores[scores.rank() - 2];
+  if (leaf.keys >= 0 && (leaf.keys != keys || (leaf.parts.is_causal && queries > keys)))
+    throw ShapeError(fmt::format("mask: {} {} keys{}; got {} queries and {} keys; make it for these lengths",
+                                 leaf.parts.is_causal ? "causal was made for" : "padding was made for", leaf.keys,
+                                 leaf.parts.is_causal ? " and at most as many queries" : "", queries, keys));
+  if (const Tensor& lengths = leaf.parts.key_lengths; lengths.defined()) {
+    check_lengths("mask", lengths, keys);
+    check_broadcast("key lengths", lengths, scores.sub(0, scores.rank() - 2), scores);
+  }
+  if (leaf.parts.allowed.defined()) check_broadcast("it", leaf.parts.allowed, scores, scores);
+}
+
+MaskParts parts_of(const Node& node, const Shape& scores);
+
+/// What all parts allow, broadcasting to the scores; undefined if nothing is blocked.
+Tensor dense(const MaskParts& parts, const Shape& scores) {
+  const std::int64_t keys = scores.back(), queries = scores[scores.rank() - 2];
+  Tensor allowed = parts.allowed.defined() ? parts.allowed.to(boolean) : Tensor();
+  if (parts.key_lengths.defined())
+    allowed = both(lt(arange(keys), unsqueeze(unsqueeze(parts.key_lengths, -1), -1)), allowed);
+  if (!parts.is_causal && !parts.window) return allowed;
+  const Tensor distance = arange(keys) - unsqueeze(arange(queries) + (keys - queries), 1);  // [queries, keys]
+  if (parts.window)
+    allowed = both(logical_and(ge(distance, -parts.window->left), le(distance, parts.window->right)), allowed);
+  return parts.is_causal ? both(le(distance, 0), allowed) : allowed;
+}
+
+Tensor dense_or_ones(const Node& node, const Shape& scores) {
+  const Tensor allowed = dense(parts_of(node, scores), scores);
+  return allowed.defined() ? allowed : ones({1, 1}, boolean);
+}
+
+MaskParts parts_of(const Node& node, const Shape& scores) {
+  switch (node.kind) {
+    case Node::Kind::leaf: check_fit(node, scores); return node.parts;
+    case Node::Kind::intersection: return intersection(parts_of(*node.a, scores), parts_of(*node.b, scores));
+    case Node::Kind::complement: return {.allowed = logical_not(dense_or_ones(*node.a, scores))};
+    case Node::Kind::join: break;
+  }
+  return {.allowed = logical_or(dense_or_ones(*node.a, scores), dense_or_ones(*node.b, scores))};
+}
+
+NodePointer for_heads(const NodePointer& node) {
+  if (!node) return {};
+  Node changed = *node;
+  for (const auto& [part, rank] : {std::pair{&changed.parts.key_lengths, 1}, {&changed.parts.allowed, 3}})
+    if (part->defined() && part->rank() == rank) *part = unsqueeze(*part, 1);
+  changed.a = for_heads(node->a);
+  changed.b = for_heads(node->b);
+  return std::make_shared<const Node>(std::move(changed));
+}
 
 void check_length(const char* operation, const char* what, std::int64_t length) {
   if (length < 0) throw ValueError(fmt::format("{}: {} must not be negative; got {}", operation, what, length));
@@ -15,10 +114,74 @@ void check_length(const char* operation, const char* what, std::int64_t length) 
 
 }  // namespace
 
+Window::Window(std::int64_t left_side, std::int64_t right_side) : left(left_side), right(right_side) {
+  check_length("window", "its left side", left);
+  check_length("window", "its right side", right);
+}
+
+Mask::Mask(const Tensor& allowed) : Mask(MaskParts{.allowed = allowed}) {}
+
+Mask::Mask(const MaskParts& parts) {
+  for (const Tensor& x : {parts.allowed, parts.key_lengths})
+    if (x.defined() && x.requires_grad())
+      throw GradError("mask: a mask has no gradient; got a tensor that requires it; pass scores to add as bias");
+  if (parts.key_lengths.defined() && parts.key_lengths.dtype() != int64)
+    throw DtypeError(fmt::format("mask: key lengths must be int64; got {}", parts.key_lengths.dtype()));
+  if (parts.is_causal || parts.window || parts.key_lengths.defined() || parts.allowed.defined()) node_ = leaf(parts);
+}
+
+MaskParts Mask::parts(const Shape& scores) const {
+  if (scores.rank() < 2) throw ShapeError(fmt::format("mask: scores must be [..., queries, keys]; got {}", scores));
+  return defined() ? parts_of(*node_, scores) : MaskParts();
+}
+
+Tensor Mask::to_tensor(std::int64_t queries, std::int64_t keys) const {
+  check_length("mask", "queries", queries);
+  check_length("mask", "keys", keys);
+  const Shape scores{queries, keys};
+  const Tensor allowed = defined() ? dense_or_ones(*node_, scores) : ones(scores, boolean);
+  return expand(allowed, broadcast_shapes("mask", allowed.shape(), scores));
+}
+
+Mask Mask::with_head_dimension() const { return Mask(for_heads(node_)); }
+
+Mask operator&(const Mask& a, const Mask& b) {
+  if (!a.defined() || !b.defined()) return a.defined() ? a : b;
+  return Mask(combined(Node::Kind::intersection, a.node_, b.node_));
+}
+
+Mask operator|(const Mask& a, const Mask& b) {
+  if (!a.defined() || !b.defined()) return Mask();
+  return Mask(combined(Node::Kind::join, a.node_, b.node_));
+}
+
+Mask Mask::operator!() const {
+  if (!defined()) throw ValueError("mask: the complement of an undefined mask would block everything");
+  return Mask(complement(node_));
+}
+
+Mask causal(std::int64_t length) {
+  check_length("causal", "length", length);
+  return Mask(leaf({.is_causal = true}, length));
+}
+
+Mask window(std::int64_t size) { return Mask(MaskParts{.window = Window(size)}); }
+Mask window(std::int64_t left, std::int64_t right) { return Mask(MaskParts{.window = Window(left, right)}); }
+
+Mask padding(const Tensor& lengths, std::optional<std::int64_t> length) {
+  const Mask real(MaskParts{.key_lengths = lengths});
+  check_length("padding", "length", length.value_or(0));
+  check_lengths("padding", lengths, length.value_or(std::numeric_limits<std::int64_t>::max()));
+  return Mask(complement(leaf({.key_lengths = lengths}, length.value_or(-1))));
+}
+
+Mask padding(const std::vector<std::int64_t>& lengths, std::optional<std::int64_t> length) {
+  return padding(from_vector(lengths, {static_cast<std::int64_t>(lengths.size())}), length);
+}
+
 Tensor create_causal_mask(std::int64_t length) {
   check_length("create_causal_mask", "length", length);
-  const Tensor position = arange(length);
-  return ge(unsqueeze(position, 1), position);
+  return causal(length).to_tensor(length, length);
 }
 
 Tensor create_padding_mask(const std::vector<std::int64_t>& lengths, std::int64_t max_length) {

@@ -73,14 +73,12 @@ Tensor MultiHeadAttention::projected(const char* what, const Tensor& x, const Li
 
 /// Masks with a dimension for the heads.
 AttentionOptions MultiHeadAttention::in_heads(const AttendOptions& options) const {
-  Tensor mask = options.mask;
-  if (mask.defined() && mask.rank() == 3) mask = unsqueeze(mask, 1);
+  Mask mask = options.mask.with_head_dimension();
   if (const Tensor& real = options.key_padding_mask; real.defined()) {
     if (real.rank() != 2)
       throw ShapeError(
           fmt::format("MultiHeadAttention: key_padding_mask must have shape [batch, keys]; got {}", real.shape()));
-    const Tensor keys = unsqueeze(unsqueeze(real, 1), 1);  // [N, 1, 1, S]
-    mask = mask.defined() ? logical_and(mask, keys) : keys;
+    mask = mask & unsqueeze(unsqueeze(real, 1), 1);  // [N, 1, 1, S]
   }
   return {.mask = mask,
           .bias = options.bias,

@@ -20,7 +20,7 @@ struct MultiHeadAttentionOptions {
 /// restrictions together allow what all of them allow.
 struct AttendOptions {
   /// [L, S], [N, L, S], or with a head dimension [N or 1, H or 1, L, S].
-  Tensor mask = {};
+  Mask mask = {};
   /// [N, S]: nonzero where the key is a real token, zero where it is padding.
   Tensor key_padding_mask = {};
   /// Added to the scaled scores; broadcasts to [N, H, L, S].
@@ -43,12 +43,12 @@ class MultiHeadAttention : public Module {
   Tensor forward(const Tensor& x, const AttendOptions& options = {}) const { return forward(x, x, x, options); }
 
   Tensor operator()(const Tensor& x, const AttendOptions& options = {}) const { return forward(x, options); }
-  Tensor operator()(const Tensor& x, const Tensor& mask) const { return forward(x, {.mask = mask}); }
+  Tensor operator()(const Tensor& x, const Mask& mask) const { return forward(x, {.mask = mask}); }
   Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                     const AttendOptions& options = {}) const {
     return forward(query, key, value, options);
   }
-  Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask) const {
+  Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value, const Mask& mask) const {
     return forward(query, key, value, {.mask = mask});
   }
 
@@ -57,7 +57,7 @@ class MultiHeadAttention : public Module {
   Tensor attention_weights(const Tensor& x, const AttendOptions& options = {}) const {
     return attention_weights(x, x, options);
   }
-  Tensor attention_weights(const Tensor& x, const Tensor& mask) const { return attention_weights(x, {.mask = mask}); }
+  Tensor attention_weights(const Tensor& x, const Mask& mask) const { return attention_weights(x, {.mask = mask}); }
 
   std::int64_t embed_dim() const { return out_proj_.out_features(); }
   std::int64_t num_heads() const { return num_heads_; }
@@ -89,7 +89,7 @@ class SelfAttention : public Module {
   AttentionResult operator()(const Tensor& x, const AttentionOptions& options = {}) const {
     return forward(x, options);
   }
-  AttentionResult operator()(const Tensor& x, const Tensor& mask) const { return forward(x, {.mask = mask}); }
+  AttentionResult operator()(const Tensor& x, const Mask& mask) const { return forward(x, {.mask = mask}); }
   std::int64_t d_model() const { return d_model_; }
 
  private:

@@ -38,7 +38,7 @@ class TransformerBlock : public Module {
   /// x [N, L, embed_dim] -> the same shape.
   Tensor forward(const Tensor& x, const AttendOptions& options = {}) const;
   Tensor operator()(const Tensor& x, const AttendOptions& options = {}) const { return forward(x, options); }
-  Tensor operator()(const Tensor& x, const Tensor& mask) const { return forward(x, {.mask = mask}); }
+  Tensor operator()(const Tensor& x, const Mask& mask) const { return forward(x, {.mask = mask}); }
 
   const LayerNorm& norm1() const { return norm1_; }
   const MultiHeadAttention& attention() const { return attention_; }

@@ -1,0 +1,18 @@
+// What a mask is made of. Private to the library.
+#pragma once
+#include <tapegrad/nn/masks.hpp>
+
+namespace tapegrad::nn {
+
+struct Mask::Node {
+  enum class Kind { leaf, complement, intersection, join };
+
+  Kind kind;
+  /// Of a leaf; one part of it is given.
+  MaskParts parts;
+  /// The number of keys that a leaf was made for, or -1.
+  std::int64_t keys;
+  std::shared_ptr<const Node> a, b;
+};
+
+}  // namespace tapegrad::nn
