@@ -42,6 +42,7 @@
 #include <tapegrad/nn/module.hpp>
 #include <tapegrad/nn/multi_head_attention.hpp>
 #include <tapegrad/nn/transformer.hpp>
+#include <tapegrad/nn/transformer_layers.hpp>
 #include <tapegrad/optim/adam.hpp>
 #include <tapegrad/optim/clip.hpp>
 #include <tapegrad/optim/optimizer.hpp>
