@@ -230,4 +230,16 @@ Tensor Module::finished(Tensor output) const {
   return output;
 }
 
+EvalGuard::EvalGuard(const Module& module) {
+  const auto visit = [this](const auto& self, const std::shared_ptr<Module::State>& state) -> void {
+    before_.emplace_back(state, std::exchange(state->training, false));
+    for (const auto& [name, child] : state->children) self(self, child);
+  };
+  visit(visit, module.state_);
+}
+
+EvalGuard::~EvalGuard() {
+  for (auto at = before_.rbegin(); at != before_.rend(); ++at) at->first->training = at->second;
+}
+
 }  // namespace tapegrad::nn

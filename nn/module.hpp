@@ -116,11 +116,24 @@ class Module {
   [[nodiscard]] Tensor finished(Tensor output) const;
 
  private:
+  friend class EvalGuard;
   struct State;
   void adopt(const std::string& name, const Module& child);
   ForwardHookHandle add_forward_hook(ForwardHook hook) const;
 
   std::shared_ptr<State> state_;
+};
+
+/// While it lives, the whole tree is in evaluation mode; afterwards each part is again in its own.
+class EvalGuard {
+ public:
+  explicit EvalGuard(const Module& module);
+  ~EvalGuard();
+  EvalGuard(const EvalGuard&) = delete;
+  EvalGuard& operator=(const EvalGuard&) = delete;
+
+ private:
+  std::vector<std::pair<std::shared_ptr<Module::State>, bool>> before_;
 };
 
 }  // namespace tapegrad::nn
