@@ -8,6 +8,7 @@
 #include <tapegrad/core/error.hpp>
 #include <tapegrad/core/threads.hpp>
 
+#include "attention.hpp"
 #include "bad_input.hpp"
 #include "generation.hpp"
 #include "training.hpp"
@@ -52,6 +53,12 @@ void add_generate_options(CLI::App& app, GenerateOptions& options) {
   app.add_option("--seed", options.seed, "the same seed writes the same text");
 }
 
+void add_attention_options(CLI::App& app, AttentionOptions& options) {
+  app.add_option("--from", options.from, "folder that 'train' wrote")->type_name("DIR");
+  app.add_option("--prompt", options.prompt, "text to read, in UTF-8; of a longer one the last characters that fit");
+  app.add_option("--html", options.html, "write a page to explore in a browser, too")->type_name("FILE");
+}
+
 /// What --threads says, else what the environment says.
 void choose_threads(std::optional<int> threads) {
   try {
@@ -76,14 +83,22 @@ std::function<void()> parse_command_line(int argc, char** argv) {
   add_train_options(*train_command, train_options, threads);
   CLI::App* generate_command = app.add_subcommand("generate", "Write text with a trained model");
   add_generate_options(*generate_command, generate_options);
+  AttentionOptions attention_options;
+  CLI::App* attention_command = app.add_subcommand("attention", "Show what a trained model attends to in a text");
+  add_attention_options(*attention_command, attention_options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
     app.exit(help, std::cout, std::cerr);
     return {};
   } catch (const CLI::ParseError& error) {
-    throw BadInput(first_line(error.what()) + "; see toy_lm train --help and toy_lm generate --help");
+    throw BadInput(first_line(error.what()) + "; see toy_lm --help and toy_lm COMMAND --help");
   }
+  if (attention_command->parsed())
+    return [attention_options] {
+      choose_threads({});
+      show_attention(attention_options);
+    };
   if (generate_command->parsed())
     return [generate_options] {
       choose_threads({});

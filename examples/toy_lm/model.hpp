@@ -28,6 +28,7 @@ class Gpt : public nn::Module {
   tg::Tensor loss(const tg::Tensor& ids, const tg::Tensor& targets) const;
 
   const GptConfig& config() const { return config_; }
+  const nn::ModuleList<nn::TransformerBlock>& blocks() const { return blocks_; }
 
  private:
   GptConfig config_;

@@ -1,0 +1,74 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include <tapegrad/autograd/format.hpp>
+#include <tapegrad/core/atomic_file.hpp>
+#include <tapegrad/core/error.hpp>
+#include <tapegrad/nn/attention_labels.hpp>
+#include <tapegrad/nn/attention_map.hpp>
+
+namespace tapegrad::nn {
+namespace {
+
+constexpr const char* kName = "write_attention_html";
+constexpr std::string_view kPage =
+#include "attention_page.html.inc"
+    ;
+constexpr std::string_view kPlaceOfData = "@DATA@";
+
+void check(const Tensors& layers, const std::vector<std::string>& tokens) {
+  if (layers.empty()) throw ShapeError(fmt::format("{}: there must be at least one layer; got none", kName));
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i].rank() != 3 || layers[i].numel() == 0)
+      throw ShapeError(
+          fmt::format("{}: weights of a layer must be [heads, queries, keys], none of them 0; got {} in "
+                      "layer {}; select an item of the batch",
+                      kName, layers[i].shape(), i));
+    check_tokens(kName, tokens, layers[i].size(1), layers[i].size(2));
+  }
+}
+
+/// Weights with six digits: enough for the eye, and half the size of all of them.
+std::string layer_json(const Tensor& weights) {
+  std::string statistics, numbers;
+  for (std::int64_t head = 0; head < weights.size(0); ++head) {
+    const HeadStatistics s = head_statistics(weights.select(0, head));
+    statistics += fmt::format("{}[{:.6g},{:.6g},{:.6g}]", head ? "," : "", s.entropy, s.mean_distance, s.first_share);
+  }
+  for (const double weight : weights.to_vector<double>()) {
+    if (!std::isfinite(weight)) throw ValueError(fmt::format("{}: weights must be finite; got {}", kName, weight));
+    fmt::format_to(std::back_inserter(numbers), "{}{:.6g}", numbers.empty() ? "" : ",", weight);
+  }
+  return fmt::format(R"({{"heads":{},"queries":{},"keys":{},"statistics":[{}],"weights":[{}]}})", weights.size(0),
+                     weights.size(1), weights.size(2), statistics, numbers);
+}
+
+/// No "<" may stand in a script of a page: in a string of JSON it can be written otherwise.
+std::string tokens_json(std::vector<std::string> tokens) {
+  for (std::string& token : tokens) token = visible_token(token);
+  std::string text, json = nlohmann::json(tokens).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  for (const char c : json)
+    if (c == '<')
+      text += "\\u003c";
+    else
+      text += c;
+  return text;
+}
+
+}  // namespace
+
+void write_attention_html(const std::string& path, const Tensors& layers, const std::vector<std::string>& tokens) {
+  check(layers, tokens);
+  std::string data = fmt::format(R"({{"tokens":{},"layers":[)", tokens_json(tokens));
+  for (std::size_t i = 0; i < layers.size(); ++i) data += (i ? "," : "") + layer_json(layers[i]);
+  data += "]}";
+  const std::size_t place = kPage.find(kPlaceOfData);
+  const std::string_view parts[] = {kPage.substr(0, place), data, kPage.substr(place + kPlaceOfData.size())};
+  const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(parts[0])), std::as_bytes(std::span(parts[1])),
+                                               std::as_bytes(std::span(parts[2]))};
+  core::write_file_atomically(kName, path, pieces);
+}
+
+}  // namespace tapegrad::nn
