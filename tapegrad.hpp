@@ -39,10 +39,12 @@
 #include <tapegrad/nn/init.hpp>
 #include <tapegrad/nn/layer_norm.hpp>
 #include <tapegrad/nn/linear.hpp>
+#include <tapegrad/nn/linear_attention.hpp>
 #include <tapegrad/nn/losses.hpp>
 #include <tapegrad/nn/masks.hpp>
 #include <tapegrad/nn/module.hpp>
 #include <tapegrad/nn/multi_head_attention.hpp>
+#include <tapegrad/nn/positions.hpp>
 #include <tapegrad/nn/transformer.hpp>
 #include <tapegrad/nn/transformer_layers.hpp>
 #include <tapegrad/optim/adam.hpp>

@@ -15,4 +15,8 @@ struct Mask::Node {
   std::shared_ptr<const Node> a, b;
 };
 
+/// Boolean [..., queries, keys]; undefined if nothing is blocked. `queries` are the keys that stand at the queries'
+/// places (i + S - L), and parts.allowed has the rows and columns that are asked for.
+Tensor allowed_pairs(const MaskParts& parts, const Tensor& queries, const Tensor& keys);
+
 }  // namespace tapegrad::nn

@@ -73,14 +73,7 @@ MaskParts parts_of(const Node& node, const Shape& scores);
 /// What all parts allow, broadcasting to the scores; undefined if nothing is blocked.
 Tensor dense(const MaskParts& parts, const Shape& scores) {
   const std::int64_t keys = scores.back(), queries = scores[scores.rank() - 2];
-  Tensor allowed = parts.allowed.defined() ? parts.allowed.to(boolean) : Tensor();
-  if (parts.key_lengths.defined())
-    allowed = both(lt(arange(keys), unsqueeze(unsqueeze(parts.key_lengths, -1), -1)), allowed);
-  if (!parts.is_causal && !parts.window) return allowed;
-  const Tensor distance = arange(keys) - unsqueeze(arange(queries) + (keys - queries), 1);  // [queries, keys]
-  if (parts.window)
-    allowed = both(logical_and(ge(distance, -parts.window->left), le(distance, parts.window->right)), allowed);
-  return parts.is_causal ? both(le(distance, 0), allowed) : allowed;
+  return allowed_pairs(parts, arange(queries) + (keys - queries), arange(keys));
 }
 
 Tensor dense_or_ones(const Node& node, const Shape& scores) {
@@ -113,6 +106,16 @@ void check_length(const char* operation, const char* what, std::int64_t length) 
 }
 
 }  // namespace
+
+Tensor allowed_pairs(const MaskParts& parts, const Tensor& queries, const Tensor& keys) {
+  Tensor allowed = parts.allowed.defined() ? parts.allowed.to(boolean) : Tensor();
+  if (parts.key_lengths.defined()) allowed = both(lt(keys, unsqueeze(unsqueeze(parts.key_lengths, -1), -1)), allowed);
+  if (!parts.is_causal && !parts.window) return allowed;
+  const Tensor distance = keys - unsqueeze(queries, 1);
+  if (parts.window)
+    allowed = both(logical_and(ge(distance, -parts.window->left), le(distance, parts.window->right)), allowed);
+  return parts.is_causal ? both(le(distance, 0), allowed) : allowed;
+}
 
 Window::Window(std::int64_t left_side, std::int64_t right_side) : left(left_side), right(right_side) {
   check_length("window", "its left side", left);

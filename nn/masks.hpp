@@ -57,6 +57,12 @@ class Mask {
   /// ValueError if the mask is undefined.
   Mask operator!() const;
 
+  /// What it is made of, and a picture of at most 32 x 32 characters: a full block is allowed, a dot blocked; in a
+  /// larger mask a character stands for a square of pairs and its shade for the part that is allowed, judged by a
+  /// sample. Of several items the first is shown. The lengths are those that the mask is known to be made for.
+  std::string to_string() const;
+  std::string to_string(std::int64_t queries, std::int64_t keys) const;
+
   struct Node;
 
  private:

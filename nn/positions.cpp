@@ -1,0 +1,141 @@
+#include <tapegrad/nn/positions.hpp>
+
+#include <cmath>
+
+#include <tapegrad/autograd/creation.hpp>
+#include <tapegrad/autograd/elementwise.hpp>
+#include <tapegrad/autograd/format.hpp>
+#include <tapegrad/autograd/shaping.hpp>
+#include <tapegrad/nn/init.hpp>
+#include <tapegrad/nn/position_table.hpp>
+
+namespace tapegrad::nn {
+namespace {
+
+void check_width(const char* operation, std::int64_t width) {
+  if (width <= 0 || width % 2 != 0)
+    throw ValueError(
+        fmt::format("{}: the width must be positive and even, for pairs of columns; got {}", operation, width));
+}
+
+/// The length of x [..., L, width], for positions from `offset` on.
+std::int64_t checked_length(const char* operation, const Tensor& x, std::int64_t width, std::int64_t offset) {
+  constexpr std::int64_t kLast = std::int64_t{1} << 52;  // beyond, a double is no position
+  if (x.rank() < 2 || x.size(-1) != width)
+    throw ShapeError(
+        fmt::format("{}: the input must be [..., length, width = {}]; got {}", operation, width, x.shape()));
+  if (!is_floating(x.dtype()))
+    throw DtypeError(fmt::format("{}: the input must be floating; got {}; convert with .to()", operation, x.dtype()));
+  if (offset < 0 || offset > kLast)
+    throw ValueError(fmt::format("{}: offset must be in [0, 2^52]; got {}", operation, offset));
+  return x.size(-2);
+}
+
+double sinusoid(double position, std::int64_t column, std::int64_t width) {
+  const double angle = position * std::pow(10000.0, -static_cast<double>(column - column % 2) / double(width));
+  return column % 2 == 0 ? std::sin(angle) : std::cos(angle);
+}
+
+}  // namespace
+
+Tensor PositionTable::rows(std::int64_t offset, std::int64_t length, Dtype dtype) {
+  const std::scoped_lock lock(mutex_);
+  if (!kept_.defined() || kept_.dtype() != dtype || offset < first_ || offset + length > first_ + kept_.size(0)) {
+    const std::int64_t count = std::max(length, kAhead);
+    std::vector<double> values;
+    values.reserve(static_cast<std::size_t>(count * width_));
+    for (std::int64_t row = 0; row < count; ++row)
+      for (std::int64_t column = 0; column < width_; ++column)
+        values.push_back(formula_(static_cast<double>(offset + row), column));
+    kept_ = from_vector(values, {count, width_}, dtype);
+    first_ = offset;
+  }
+  return narrow(kept_, 0, offset - first_, length);
+}
+
+LearnedPositions::LearnedPositions(std::int64_t max_length, std::int64_t width) : Module("LearnedPositions") {
+  if (max_length < 0 || width < 0)
+    throw ValueError(
+        fmt::format("LearnedPositions: max_length and width must not be negative; got {} and {}", max_length, width));
+  describe(fmt::format("max_length={}, width={}", max_length, width));
+  weight_ = register_parameter("weight", init::normal_(empty({max_length, width}), 0.0, 0.02));
+}
+
+Tensor LearnedPositions::forward(const Tensor& x, std::int64_t offset) const {
+  const auto here = scope();
+  const std::int64_t length = checked_length("LearnedPositions", x, weight_.size(1), offset);
+  if (offset + length > max_length())
+    throw ValueError(
+        fmt::format("LearnedPositions: positions must be below max_length = {}; got {} from {} on; make "
+                    "the layer longer, or shorten the input",
+                    max_length(), length, offset));
+  return finished(x + narrow(weight_, 0, offset, length));
+}
+
+Tensor sinusoidal_positions(std::int64_t length, std::int64_t width, std::int64_t offset, Dtype dtype) {
+  check_width("sinusoidal_positions", width);
+  checked_length("sinusoidal_positions", empty({length, width}, dtype), width, offset);
+  PositionTable table(width,
+                      [width](double position, std::int64_t column) { return sinusoid(position, column, width); });
+  return table.rows(offset, length, dtype);
+}
+
+SinusoidalPositions::SinusoidalPositions(std::int64_t width) : Module("SinusoidalPositions"), width_(width) {
+  check_width("SinusoidalPositions", width);
+  describe(fmt::format("width={}", width));
+  table_ = std::make_shared<PositionTable>(
+      width, [width](double position, std::int64_t column) { return sinusoid(position, column, width); });
+}
+
+Tensor SinusoidalPositions::forward(const Tensor& x, std::int64_t offset) const {
+  const auto here = scope();
+  const std::int64_t length = checked_length("SinusoidalPositions", x, width_, offset);
+  return finished(x + table_->rows(offset, length, x.dtype()));
+}
+
+RotaryEmbedding::RotaryEmbedding(std::int64_t width, double base) : width_(width) {
+  check_width("RotaryEmbedding", width);
+  if (!(base > 0 && std::isfinite(base)))
+    throw ValueError(fmt::format("RotaryEmbedding: base must be positive and finite; got {}", base));
+  const auto angle = [width, base](double position, std::int64_t column) {
+    return position * std::pow(base, -2.0 * static_cast<double>(column % (width / 2)) / static_cast<double>(width));
+  };
+  cosines_ = std::make_shared<PositionTable>(
+      width, [angle](double position, std::int64_t column) { return std::cos(angle(position, column)); });
+  sines_ = std::make_shared<PositionTable>(width, [angle, width](double position, std::int64_t column) {
+    return (column < width / 2 ? -1 : 1) * std::sin(angle(position, column));
+  });
+}
+
+/// (a, b) -> (a cos - b sin, b cos + a sin): rolled by half the width, each stands where its partner was.
+Tensor RotaryEmbedding::rotate(const Tensor& x, std::int64_t offset) const {
+  const std::int64_t length = checked_length("RotaryEmbedding", x, width_, offset);
+  return x * cosines_->rows(offset, length, x.dtype()) +
+         roll(x, width_ / 2, -1) * sines_->rows(offset, length, x.dtype());
+}
+
+Tensor alibi_slopes(std::int64_t heads, Dtype dtype) {
+  if (heads <= 0) throw ValueError(fmt::format("alibi_slopes: heads must be positive; got {}", heads));
+  if (!is_floating(dtype)) throw DtypeError(fmt::format("alibi_slopes: slopes must be floating; got {}", dtype));
+  std::int64_t power = 1;
+  while (power <= heads / 2) power *= 2;
+  std::vector<double> slopes;
+  for (std::int64_t i = 0; i < heads; ++i) {
+    const auto [number, of] = i < power ? std::pair(i + 1, power) : std::pair(2 * (i - power) + 1, 2 * power);
+    slopes.push_back(std::exp2(-8.0 * static_cast<double>(number) / static_cast<double>(of)));
+  }
+  return from_vector(slopes, {heads}, dtype);
+}
+
+Tensor alibi_bias(std::int64_t heads, std::int64_t queries, std::int64_t keys, Dtype dtype) {
+  if (queries < 0 || keys < 0)
+    throw ValueError(fmt::format("alibi_bias: lengths must not be negative; got {} and {}", queries, keys));
+  const Tensor distance = abs(arange(keys) - unsqueeze(arange(queries) + (keys - queries), 1));
+  return alibi_slopes(heads, dtype).reshape({heads, 1, 1}) * -distance.to(dtype);
+}
+
+Tensor alibi_causal_bias(std::int64_t heads, std::int64_t keys, Dtype dtype) {
+  return alibi_bias(heads, 1, keys, dtype);
+}
+
+}  // namespace tapegrad::nn
