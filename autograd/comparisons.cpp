@@ -12,7 +12,7 @@ namespace {
 
 Tensor compare(Comparison comparison, const Tensor& a, const Tensor& b) {
   const autograd::Span span("compare");
-  const Dtype dtype = promote(a.dtype(), b.dtype());
+  const Dtype dtype = autograd::common_dtype(a, b);
   return Tensor(kernels::compare(comparison, a.array().converted(dtype), b.array().converted(dtype)));
 }
 Tensor compare(Comparison comparison, const Tensor& a, const Scalar& b) {

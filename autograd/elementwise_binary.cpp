@@ -18,7 +18,7 @@ namespace {
 Tensor as_floating(const Tensor& x) { return is_floating(x.dtype()) ? x : to(x, float32); }
 
 /// The larger (smaller) of two: the gradient goes to the one that comes before the other, half of it where both are
-/// equal.
+/// equal; beside a NaN neither comes first, and both get it.
 Tensor choice(const char* name, Array (*kernel)(const Array&, const Array&), const Tensor& a, const Tensor& b,
               Tensor (*before)(const Tensor&, const Tensor&)) {
   if (a.dtype() != b.dtype())
@@ -26,7 +26,7 @@ Tensor choice(const char* name, Array (*kernel)(const Array&, const Array&), con
   const auto value = [&] { return kernel(a.array(), b.array()); };
   return record(name, value, {a, b}, [a, b, before](const Tensor& g) {
     const auto share = [&](const Tensor& own, const Tensor& other) {
-      return where(eq(own, other), g * 0.5, where(before(own, other), g, 0));
+      return where(eq(own, other), g * 0.5, where(before(other, own), 0, g));
     };
     return Tensors{needs_gradient(0) ? share(a, b) : Tensor(), needs_gradient(1) ? share(b, a) : Tensor()};
   });
@@ -82,8 +82,8 @@ Tensor operator/(const Tensor& a, const Tensor& b) {
   if (!is_floating(a.dtype())) return as_floating(a) / as_floating(b);
   const auto value = [&] { return kernels::divide(a.array(), b.array()); };
   return record("divide", value, {a, b}, [a, b](const Tensor& g, const Tensor& y) {
-    const Tensor to_a = g / b;
-    return list_of(to_a, needs_gradient(1) ? -(to_a * y) : Tensor());
+    const Tensor by = off_poles(g, b), to_a = g / by;
+    return list_of(to_a, needs_gradient(1) ? -(to_a * (by.body() == b.body() ? y : a / by)) : Tensor());
   });
 }
 Tensor operator/(const Tensor& a, const Scalar& b) {
@@ -94,7 +94,10 @@ Tensor operator/(const Tensor& a, const Scalar& b) {
 Tensor operator/(const Scalar& a, const Tensor& b) {
   if (!is_floating(b.dtype())) return a / as_floating(b);
   const auto value = [&] { return kernels::divide(number(a), b.array()); };
-  return record("scalar_divide", value, {b}, [b](const Tensor& g, const Tensor& y) { return Tensors{-(g * y / b)}; });
+  return record("scalar_divide", value, {b}, [a, b](const Tensor& g, const Tensor& y) {
+    const Tensor by = off_poles(g, b);
+    return Tensors{-(g * (by.body() == b.body() ? y : a / by) / by)};
+  });
 }
 
 Tensor pow(const Tensor& a, const Tensor& b) {
@@ -105,7 +108,10 @@ Tensor pow(const Tensor& a, const Tensor& b) {
     // Where the rule would be 0 times infinity, a harmless number takes the place of exponent or base.
     const Tensor unwanted = logical_or(eq(b, 0), logical_and(eq(g, 0), lt(b, 1)));
     if (needs_gradient(0)) to_a = g * b * pow(a, where(logical_and(eq(a, 0), unwanted), 1, b) - 1);
-    if (needs_gradient(1)) to_b = g * y * log(where(logical_and(eq(a, 0), ge(b, 0)), 1, a));
+    if (needs_gradient(1)) {
+      const Tensor flat = logical_and(eq(a, 0), logical_or(ge(b, 0), eq(g, 0)));
+      to_b = g * where(flat, 0, y) * log(where(flat, 1, a));
+    }
     return Tensors{to_a, to_b};
   });
 }
@@ -127,7 +133,7 @@ Tensor pow(const Scalar& a, const Tensor& b) {
   if (!is_promoted(b, a)) return pow(a, promoted(b, a));
   const auto value = [&] { return kernels::pow(number(a), b.array()); };
   return record("scalar_pow", value, {b}, [a, b](const Tensor& g, const Tensor& y) {
-    if (a.real() == 0) return Tensors{where(ge(b, 0), 0, g * y * -1)};
+    if (a.real() == 0) return Tensors{where(logical_or(ge(b, 0), eq(g, 0)), 0, g * y * -1)};
     return Tensors{g * y * std::log(a.real())};
   });
 }

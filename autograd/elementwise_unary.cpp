@@ -4,6 +4,7 @@
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/operation.hpp>
+#include <tapegrad/autograd/reductions.hpp>
 
 namespace tapegrad {
 namespace {
@@ -47,15 +48,18 @@ constexpr double kGeluCubic = 0.044715;
 
 }  // namespace
 
+Tensor off_poles(const Tensor& g, const Tensor& at) {
+  const Tensor zeros = eq(at, 0);
+  return any(zeros).item() ? where(logical_and(zeros, eq(g, 0)), 1, at) : at;
+}
+
 Tensor operator-(const Tensor& a) { return neg(a); }
 Tensor neg(const Tensor& x) {
   if (x.dtype() == boolean) return neg(to(x, int64));
   const auto value = [&] { return kernels::negative(x.array()); };
   return record("neg", value, {x}, [](const Tensor& g) { return Tensors{-g}; });
 }
-Tensor sign(const Tensor& x) {
-  return x.dtype() == boolean ? sign(to(x, int64)) : record_step("sign", kernels::sign, x);
-}
+Tensor sign(const Tensor& x) { return x.dtype() == boolean ? clone(x) : record_step("sign", kernels::sign, x); }
 Tensor floor(const Tensor& x) { return record_step("floor", kernels::floor, x); }
 Tensor ceil(const Tensor& x) { return record_step("ceil", kernels::ceil, x); }
 Tensor round(const Tensor& x) { return record_step("round", kernels::round, x); }
@@ -77,20 +81,22 @@ Tensor expm1(const Tensor& x) {
   return by_result("expm1", x, kernels::expm1, [](auto& g, auto& y) { return g * (y + 1); });
 }
 Tensor log(const Tensor& x) {
-  return by_input("log", x, float32, kernels::log, [](auto& g, auto& x) { return g / x; });
+  return by_input("log", x, float32, kernels::log, [](auto& g, auto& x) { return g / off_poles(g, x); });
 }
 Tensor log1p(const Tensor& x) {
-  return by_input("log1p", x, float32, kernels::log1p, [](auto& g, auto& x) { return g / (x + 1); });
+  return by_input("log1p", x, float32, kernels::log1p, [](auto& g, auto& x) { return g / off_poles(g, x + 1); });
 }
 Tensor sqrt(const Tensor& x) {
-  const auto rule = [](auto& g, auto& y) { return g / (where(logical_and(eq(g, 0), eq(y, 0)), 1, y) * 2); };
+  const auto rule = [](auto& g, auto& y) { return g / (off_poles(g, y) * 2); };
   return by_result("sqrt", x, kernels::sqrt, fused(kernels::sqrt_backward, rule));
 }
 Tensor rsqrt(const Tensor& x) {
-  return by_result("rsqrt", x, kernels::rsqrt, [](auto& g, auto& y) { return g * (pow(y, 3) * -0.5); });
+  const auto rule = [](auto& g, auto& x) { return g * (pow(off_poles(g, x), -1.5) * -0.5); };
+  return by_input("rsqrt", x, float32, kernels::rsqrt, rule);
 }
 Tensor reciprocal(const Tensor& x) {
-  return by_result("reciprocal", x, kernels::reciprocal, [](auto& g, auto& y) { return -(g * square(y)); });
+  return by_input("reciprocal", x, float32, kernels::reciprocal,
+                  [](auto& g, auto& x) { return -(g / square(off_poles(g, x))); });
 }
 Tensor sin(const Tensor& x) {
   return by_input("sin", x, float32, kernels::sin, [](auto& g, auto& x) { return g * cos(x); });

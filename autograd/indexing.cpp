@@ -113,9 +113,12 @@ Tensor corner(const char* operation, Tensor x, const Shape& shape, int free = -1
 }  // namespace
 
 Tensor index_select(const Tensor& x, std::int64_t axis, const Tensor& index) {
+  if (index.rank() > 1 || (x.rank() == 0 && index.numel() != 1))
+    throw ShapeError(
+        "index_select: the index must be a vector or a number (one number, if the tensor is one); got shape " +
+        index.shape().to_string());
+  if (x.rank() == 0) return autograd::as_vector(x, [&](const Tensor& v) { return index_select(v, axis, index); });
   const int along = normalize_axis("index_select", axis, x.rank());
-  if (index.rank() != 1)
-    throw ShapeError("index_select: the index must have rank 1; got shape " + index.shape().to_string());
   const std::int64_t size = x.shape()[along];
   const autograd::Span span("index_select");
   const Array from = x.array().contiguous(), indices = checked_indices("index_select", index, size);
@@ -137,6 +140,8 @@ Tensor index_select(const Tensor& x, std::int64_t axis, const Tensor& index) {
 }
 
 Tensor gather(const Tensor& tensor, std::int64_t axis, const Tensor& index) {
+  if (tensor.rank() == 0 && index.rank() == 0)
+    return autograd::as_vector(tensor, [&](const Tensor& v) { return gather(v, axis, reshape(index, {1})); });
   const int along = normalize_axis("gather", axis, tensor.rank());
   const Tensor x = corner("gather", tensor, index.shape(), along);
   const std::int64_t size = x.shape()[along];
@@ -161,6 +166,9 @@ Tensor gather(const Tensor& tensor, std::int64_t axis, const Tensor& index) {
 }
 
 Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor& index, const Tensor& source) {
+  if (x.rank() == 0 && index.rank() == 0 && source.rank() == 0)
+    return autograd::as_vector(
+        x, [&](const Tensor& v) { return scatter_add(v, axis, reshape(index, {1}), reshape(source, {1})); });
   const int along = normalize_axis("scatter_add", axis, x.rank());
   const Shape& shape = index.shape();
   corner("scatter_add", x, shape, along);

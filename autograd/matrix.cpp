@@ -30,7 +30,7 @@ Tensor product(const Tensor& a, const Tensor& b) {
     if (needs_gradient(1)) {
       // One matrix for the whole batch: the sum over the batch is inside the product.
       if (b.rank() == 2 && a.rank() > 2)
-        to_b = product(a.reshape({-1, a.size(-1)}).transpose(0, 1), g.reshape({-1, g.size(-1)}));
+        to_b = product(flatten(a, 0, -2).transpose(0, 1), flatten(g, 0, -2));
       else
         to_b = sum_to(product(a.transpose(-2, -1), g), b.shape());
     }

@@ -18,10 +18,16 @@ using core::Array;
 
 namespace autograd {
 
+/// The dtype of a result of both. Beside a float32 tensor with dimensions a float64 number (rank 0) counts as float32.
+inline Dtype common_dtype(const Tensor& a, const Tensor& b) {
+  if (is_floating(a.dtype()) && is_floating(b.dtype()) && (a.rank() == 0) != (b.rank() == 0))
+    return (a.rank() == 0 ? b : a).dtype();
+  return promote(a.dtype(), b.dtype());
+}
 /// f(a, b) with both converted to their common dtype, for operands that differ.
 template <class F>
 auto with_common_dtype(const Tensor& a, const Tensor& b, F f) {
-  const Dtype dtype = promote(a.dtype(), b.dtype());
+  const Dtype dtype = common_dtype(a, b);
   const Tensor p = to(a, dtype), q = to(b, dtype);
   return f(p, q);
 }
@@ -30,6 +36,12 @@ inline Tensor promoted(const Tensor& x, const Scalar& scalar) { return to(x, sca
 inline bool is_promoted(const Tensor& x, const Scalar& scalar) { return scalar.promoted_with(x.dtype()) == x.dtype(); }
 
 inline kernels::Number number(const Scalar& scalar) { return {scalar.real(), scalar.integer()}; }
+
+/// f of a number as a vector of one element: its only axis is then 0 (or -1), as in PyTorch.
+template <class F>
+Tensor as_vector(const Tensor& number, F f) {
+  return reshape(f(reshape(number, {1})), {});
+}
 
 /// The tensors in a vector. Braces would copy each of them twice, which costs as much as adding two numbers.
 template <class... T>
@@ -54,6 +66,8 @@ inline void check_floating(const char* operation, const Tensor& x) {
 
 using autograd::list_of;
 
+/// `at`, with 1 for the zeros where g is 0 too: a derivative that is infinite at 0 counts as 0 there.
+Tensor off_poles(const Tensor& g, const Tensor& at);
 /// g times the derivative of gelu: d/dx x Phi(x) = Phi(x) + x Phi'(x), as differentiable operations.
 Tensor gelu_gradient(const Tensor& g, const Tensor& x);
 

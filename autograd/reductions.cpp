@@ -93,7 +93,7 @@ Tensor running_sum(const Tensor& x, int axis, bool reversed) {
 }  // namespace
 
 Tensor cumsum(const Tensor& x, std::int64_t axis) {
-  if (x.rank() == 0) return reshape(cumsum(reshape(x, {1}), axis), {});
+  if (x.rank() == 0) return autograd::as_vector(x, [&](const Tensor& v) { return cumsum(v, axis); });
   return running_sum(x, normalize_axis("cumsum", axis, x.rank()), false);
 }
 
@@ -114,6 +114,8 @@ namespace {
 
 /// The gradient of max and min along an axis goes to the chosen element of each row.
 Tensor extreme_along(const char* operation, const Tensor& x, std::int64_t axis, bool keepdim, ChooseAlong choose) {
+  if (x.rank() == 0)
+    return autograd::as_vector(x, [&](const Tensor& v) { return extreme_along(operation, v, axis, false, choose); });
   const Reduction reduction = reduction_of_some(operation, x, axis);
   const int chosen_axis = static_cast<int>(reduction.axes[0]);
   const autograd::Span span(operation);
@@ -133,13 +135,16 @@ Tensor extreme_over(const char* operation, const Tensor& x, const Axes& axes, bo
   const Reduction reduction = reduction_of_some(operation, x, axes);
   const auto value = [&] { return choose(x.array(), reduction.axes, keepdim); };
   return record(operation, value, {x}, [reduction, x](const Tensor& g, const Tensor& y) {
-    const Tensor chosen = eq(x, reduction.kept(y));
+    const Tensor chosen = logical_or(eq(x, reduction.kept(y)), isnan(x));  // where there is a NaN, it is the largest
     const Tensor ties = to(sum(chosen, Axes(reduction.axes), true), g.dtype());
     return Tensors{where(chosen, reduction.kept(g) / ties, 0)};
   });
 }
 
 Tensor index_along(const char* operation, const Tensor& x, std::int64_t axis, bool keepdim, ChooseAlong choose) {
+  if (x.rank() == 0)
+    return autograd::as_vector(x.detach(),
+                               [&](const Tensor& v) { return index_along(operation, v, axis, false, choose); });
   const Reduction reduction = reduction_of_some(operation, x, axis);
   const autograd::Span span(operation);
   return Tensor(choose(x.array(), static_cast<int>(reduction.axes[0]), keepdim).indices);
@@ -214,7 +219,7 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdim) {
 }
 
 Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdim) {
-  check_floating("logsumexp", x);
+  if (!is_floating(x.dtype())) return logsumexp(to(x, float32), axes, keepdim);
   const Reduction reduction("logsumexp", x, axes);
   const auto value = [&] {
     const Array largest = kernels::amax(x.array(), reduction.axes, true);

@@ -59,6 +59,7 @@ Tensor flatten(const Tensor& x, std::int64_t first, std::int64_t last) {
 }
 
 Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b) {
+  if (x.rank() == 0) return autograd::as_vector(x, [&](const Tensor& v) { return transpose(v, a, b); });
   const int first = normalize_axis("transpose", a, x.rank()), second = normalize_axis("transpose", b, x.rank());
   return record("transpose", x.array().transposed(first, second), {x},
                 [first, second](const Tensor& g) { return Tensors{transpose(g, first, second)}; });
@@ -79,6 +80,7 @@ Tensor permute(const Tensor& x, const Shape& axes) {
 }
 
 Tensor squeeze(const Tensor& x, std::int64_t axis) {
+  if (x.rank() == 0) return autograd::as_vector(x, [&](const Tensor& v) { return squeeze(v, axis); });
   const int at = normalize_axis("squeeze", axis, x.rank());
   if (x.shape()[at] != 1) return x;
   return record("squeeze", squeezed(x.array(), at), {x}, [at](const Tensor& g) { return Tensors{unsqueeze(g, at)}; });

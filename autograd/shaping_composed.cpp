@@ -58,6 +58,7 @@ Tensor movedim(const Tensor& x, const Shape& from, const Shape& to) {
     throw ShapeError("movedim: every axis needs its new position; got axes " + from.to_string() + " and positions " +
                      to.to_string());
   if (from.empty()) return x;
+  if (x.rank() == 0) return autograd::as_vector(x, [&](const Tensor& v) { return movedim(v, from, to); });
   Axes(from).normalized("movedim", x.rank());
   Axes(to).normalized("movedim", x.rank());
   Shape order = Shape::filled(x.rank(), -1), moved = Shape::filled(x.rank(), 0);

@@ -68,14 +68,16 @@ Tensor first_indices(const Tensor& x, int axis, std::int64_t k, bool descending,
 
 Tensor argsort(const Tensor& x, std::int64_t axis, bool descending) {
   const autograd::Span span("argsort");
-  if (x.rank() == 0) return reshape(argsort(reshape(x.detach(), {1}), axis, descending), {});
+  if (x.rank() == 0)
+    return autograd::as_vector(x.detach(), [&](const Tensor& v) { return argsort(v, axis, descending); });
   const int along = normalize_axis("argsort", axis, x.rank());
   return first_indices(x, along, x.shape()[along], descending, true);
 }
 
 Sorted sort(const Tensor& x, std::int64_t axis, bool descending) {
   const autograd::Span span("sort");
-  return topk(x, x.rank() == 0 ? 1 : x.shape()[normalize_axis("sort", axis, x.rank())], axis, descending);
+  const int along = normalize_axis("sort", axis, std::max(x.rank(), 1));
+  return topk(x, x.rank() == 0 ? 1 : x.shape()[along], along, descending);
 }
 
 Sorted topk(const Tensor& x, std::int64_t k, std::int64_t axis, bool largest, bool sorted) {

@@ -51,13 +51,14 @@ Shape Axes::normalized(const char* operation, int rank) const {
     for (int i = 0; i < rank; ++i) axes.push_back(i);
     return axes;
   }
-  for (std::int64_t axis : axes_) axes.push_back(normalize_axis(operation, axis, rank));
+  // As in PyTorch, a number may be reduced over an axis 0 that it doesn't have.
+  for (std::int64_t axis : axes_) axes.push_back(normalize_axis(operation, axis, std::max(rank, 1)));
   std::sort(axes.begin(), axes.end());
   const auto* twice = std::adjacent_find(axes.begin(), axes.end());
   if (twice != axes.end())
     throw ShapeError(std::string(operation) + ": an axis may be named once; got axis " + std::to_string(*twice) +
                      " twice in " + axes_.to_string());
-  return axes;
+  return rank == 0 ? Shape() : axes;
 }
 
 int normalize_axis(const char* operation, std::int64_t axis, int rank) {

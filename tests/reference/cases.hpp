@@ -24,18 +24,24 @@ inline double number(const Json& value) {
   return text == "inf" ? infinity : text == "-inf" ? -infinity : std::numeric_limits<double>::quiet_NaN();
 }
 
+/// Of the kind that it is written as.
+inline Scalar scalar_of(const Json& value) {
+  if (value.is_boolean()) return value.get<bool>();
+  return value.is_number_integer() ? Scalar(value.get<std::int64_t>()) : Scalar(value.get<double>());
+}
+
 inline Shape shape_of(const Json& list) { return Shape(list.get<std::vector<std::int64_t>>()); }
+
+inline Dtype dtype_of(const std::string& name) {
+  return name == "float64" ? float64 : name == "float32" ? float32 : name == "int64" ? int64 : boolean;
+}
 
 /// An undefined tensor for null.
 inline Tensor tensor_of(const Json& value) {
   if (value.is_null()) return {};
   std::vector<double> numbers;
   for (const Json& x : value["values"]) numbers.push_back(number(x));
-  const std::string dtype = value["dtype"];
-  return from_vector(numbers, shape_of(value["shape"]),
-                     dtype == "float64" ? float64
-                     : dtype == "int64" ? int64
-                                        : boolean);
+  return from_vector(numbers, shape_of(value["shape"]), dtype_of(value["dtype"]));
 }
 
 inline Tensors tensors_of(const Json& list) {

@@ -33,14 +33,14 @@ def plain(tensor):
     if tensor is None:
         return None
     tensor = tensor.detach()
-    kind = {torch.float64: "float64", torch.int64: "int64", torch.bool: "boolean"}[tensor.dtype]
-    values = [number(x) if kind == "float64" else int(x) for x in tensor.reshape(-1).tolist()]
+    kind = "boolean" if tensor.dtype == torch.bool else str(tensor.dtype).removeprefix("torch.")
+    values = [number(x) if tensor.is_floating_point() else int(x) for x in tensor.reshape(-1).tolist()]
     return {"shape": list(tensor.shape), "dtype": kind, "values": values}
 
 
 def differentiate(outputs, inputs):
     """Random gradients of the outputs, and the gradients of the floating inputs that follow from them."""
-    cotangents = [randn(*out.shape) if out.requires_grad else None for out in outputs]
+    cotangents = [randn(*out.shape).to(out.dtype) if out.requires_grad else None for out in outputs]
     pairs = [(o, c) for o, c in zip(outputs, cotangents) if c is not None]
     wanted = [x for x in inputs if x is not None and x.requires_grad]
     found = [None] * len(wanted)
