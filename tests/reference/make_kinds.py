@@ -60,20 +60,22 @@ def elementwise(cases):
         for name, function in functions.items():
             cases.each(name, function, (F32, I64, BOOL), shapes, low)
     for scalar in (2, 2.5, True):
-        call, shapes = dict(scalar=scalar), ((2,), ())
-        cases.each("add_scalar", lambda x: x + scalar, (F32, I64, BOOL), shapes, **call)
-        cases.each("mul_scalar", lambda x: x * scalar, (F32, I64, BOOL), shapes, **call)
-        cases.each("div_scalar", lambda x: x / scalar, (F32, I64, BOOL), shapes, **call)
+        call, some = dict(scalar=scalar), ((2,), (), (0, 2))
+        cases.each("add_scalar", lambda x: x + scalar, (F32, I64, BOOL), some, **call)
+        cases.each("mul_scalar", lambda x: x * scalar, (F32, I64, BOOL), some, **call)
+        cases.each("div_scalar", lambda x: x / scalar, (F32, I64, BOOL), some, **call)
         if scalar is not True:
-            cases.each("sub_scalar", lambda x: x - scalar, (F32, I64, BOOL), shapes, **call)
-            cases.each("scalar_sub", lambda x: scalar - x, (F32, I64, BOOL), shapes, **call)
-            cases.each("scalar_div", lambda x: scalar / x, (F32, I64, BOOL), shapes, 1, **call)
-            cases.each("pow_scalar", lambda x: x**scalar, (F32, I64, BOOL), shapes, 1, **call)
-            cases.each("scalar_pow", lambda x: scalar**x, (F32, I64, BOOL), shapes, 1, **call)
+            cases.each("sub_scalar", lambda x: x - scalar, (F32, I64, BOOL), some, **call)
+            cases.each("scalar_sub", lambda x: scalar - x, (F32, I64, BOOL), some, **call)
+            cases.each("scalar_div", lambda x: scalar / x, (F32, I64, BOOL), some, 1, **call)
+            cases.each("pow_scalar", lambda x: x**scalar, (F32, I64, BOOL), some, 1, **call)
+            cases.each("scalar_pow", lambda x: scalar**x, (F32, I64, BOOL), some, 1, **call)
     cases.each("pow_scalar", lambda x: x**-1, (I64,), ((2,),), 1, refused=(I64,), scalar=-1)
     for low, high in ((-0.5, 1.25), (-1.0, 2.0)):
         cases.each("clamp", lambda x: torch.clamp(x, low, high), (F32,), shapes, low=low, high=high)
     cases.each("clamp", lambda x: torch.clamp(x, -1, 2), (I64,), shapes, low=-1, high=2)
+    cases.each("clamp_min", lambda x: torch.clamp(x, min=1.0), (F32,), shapes, low=1.0)
+    cases.each("clamp_max", lambda x: torch.clamp(x, max=1.0), (F32,), shapes, high=1.0)
     cases.each("leaky_relu", F.leaky_relu, (F32,), shapes, negative_slope=0.01)
     cases.each("elu", F.elu, (F32,), shapes, alpha=1.0)
 
@@ -97,6 +99,7 @@ def pairs(cases):
             cases.one("where", torch.where, [draw(BOOL, *torch.broadcast_shapes(one, two)), draw(a, *one), draw(b, *two)])
     for one, two in shapes:
         cases.one("lerp_number", lambda x, y: torch.lerp(x, y, 0.25), [draw(F32, *one), draw(F32, *two)], weight=0.25)
+        cases.one("lerp", torch.lerp, [draw(F32, *one), draw(F32, *two), draw(F32, *two)])
 
 
 def reductions(cases):
@@ -159,11 +162,12 @@ def shapes(cases):
     each("expand", lambda x: x.expand(2, 0), [(1, 1), (0,), ()], shape=[2, 0])
     each("broadcast_to", lambda x: x.broadcast_to(2, 0), [(1,), (0,), ()], shape=[2, 0])
     each("sum_to", lambda x: x.sum_to_size(1, 2), [(3, 2), (0, 2)], shape=[1, 2])
+    cases.each("sum_to", lambda x: x.sum_to_size(()), (F32, I64), [()], shape=[])
     each("movedim", lambda x: x.movedim((0,), (-1,)), [(2, 3), (0, 2), ()], **{"from": [0], "to": [-1]})
     each("slice", lambda x: x[1:5:2], [(4, 2), (0, 2), (1,)], axis=0, start=1, stop=5, step=2)
     each("select", lambda x: x.select(0, -1), [(2, 3), (2, 0), (2,)], axis=0, index=-1)
     each("narrow", lambda x: x.narrow(-1, 0, 0), [(2, 3), (0,)], axis=-1, start=0, count=0)
-    each("flip", lambda x: x.flip(-1), [(2, 3), (0, 2)], axes=[-1])
+    each("flip", lambda x: x.flip(-1), [(2, 3), (0, 2), ()], axes=[-1])
     each("roll", lambda x: x.roll(1), [(2, 3), (0, 2), ()], shifts=[1], axes=[])
     each("repeat", lambda x: x.repeat(2, 1), [(2, 3), (0, 2), ()], repeats=[2, 1])
     each("pad", lambda x: F.pad(x, (1, 2), value=1), [(2, 3), (0, 2), (2, 0)], pads=[1, 2], scalar=1.0)
