@@ -30,8 +30,10 @@
 #include <tapegrad/core/threads.hpp>
 #include <tapegrad/nn/activations.hpp>
 #include <tapegrad/nn/attention.hpp>
-#include <tapegrad/nn/check_leaks.hpp>
 #include <tapegrad/nn/attention_map.hpp>
+#include <tapegrad/nn/attention_plan.hpp>
+#include <tapegrad/nn/attention_profiler.hpp>
+#include <tapegrad/nn/check_leaks.hpp>
 #include <tapegrad/nn/containers.hpp>
 #include <tapegrad/nn/dropout.hpp>
 #include <tapegrad/nn/embedding.hpp>

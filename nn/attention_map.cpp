@@ -69,7 +69,7 @@ HeadStatistics head_statistics(const Tensor& weights) {
 
 std::string attention_table(const Tensor& weights, const std::vector<std::string>& tokens) {
   const Map map("attention_table", weights, tokens);
-  const std::int64_t width = std::max<std::int64_t>(map.label_width, 5) + 1;
+  const std::int64_t width = std::max<std::int64_t>(map.label_width, 5) + 2;
   std::string text(static_cast<std::size_t>(map.label_width), ' ');
   for (std::int64_t j = 0; j < map.keys; ++j) text += fmt::format("{:>{}}", map.key(j), width);
   text += "    sum\n";
