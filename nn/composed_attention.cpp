@@ -1,9 +1,8 @@
 #include <tapegrad/nn/composed_attention.hpp>
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 
+#include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/matrix.hpp>
 #include <tapegrad/autograd/neural.hpp>
@@ -15,67 +14,76 @@ namespace tapegrad::nn {
 namespace {
 
 /// softmax(scale * scores) among what is allowed, 0 elsewhere; `mask` is undefined, or boolean and of the scores'
-/// shape. d/dscores = scale w (g - sum(g w)).
-Tensor masked_softmax(const Tensor& scores, const Array& mask, bool causal, double scale) {
-  const auto value = [&] { return kernels::masked_softmax(scores.array(), mask, causal, scale); };
+/// shape.
+Tensor masked_softmax(const Tensor& scores, const Array& mask, const kernels::Band& band, double scale) {
+  const auto value = [&] { return kernels::masked_softmax(scores.array(), mask, band, scale); };
   return record("masked_softmax", value, {scores}, [scale](const Tensor& g, const Tensor& weights) {
     if (!is_recording({g, weights}))
       return Tensors{Tensor(kernels::masked_softmax_backward(g.array(), weights.array(), scale))};
-    const Tensor product = where(eq(weights, 0), 0.0, g) * weights;
-    return Tensors{scale * (product - weights * product.sum(-1, true))};
+    return Tensors{scale * softmax_slopes(weights, g)};
   });
 }
 
-bool all_finite(const Tensor& x) { return kernels::all_finite(x.array()); }
-Tensor finite_part(const Tensor& x) { return where(isfinite(x), x, 0.0); }
-
-Tensor poisoned(const Tensor& x, const Tensor& where_bad) {
-  return where(where_bad, std::numeric_limits<double>::quiet_NaN(), x);
+/// What mask, key lengths and infinite bias allow, as booleans of the scores' shape; undefined if there are none.
+Array allowed_pairs(const AttentionCall& call) {
+  Tensor allowed = call.mask;
+  const auto restrict = [&](const Tensor& more) { allowed = allowed.defined() ? logical_and(allowed, more) : more; };
+  if (call.key_lengths.defined())
+    restrict(lt(arange(call.scores.back()), unsqueeze(unsqueeze(call.key_lengths, -1), -1)));
+  if (call.bias.defined()) restrict(ne(call.bias.detach(), -std::numeric_limits<double>::infinity()));
+  return allowed.defined() ? allowed.array().converted(boolean).expanded(call.scores) : Array();
 }
 
-/// Q K^T. `guarded`: a query or key that is not finite spoils its own row or column alone, in the backward sweep too,
-/// where zero times NaN would otherwise spread from what is masked.
-Tensor products(const Tensor& query, const Tensor& key, bool guarded) {
-  if (!guarded || (all_finite(query) && all_finite(key))) return matmul(query, key.transpose(-2, -1));
-  const Tensor bad = logical_or(logical_not(all(isfinite(query), -1, true)),
-                                logical_not(all(isfinite(key), -1, true)).transpose(-2, -1));
-  return poisoned(matmul(finite_part(query), finite_part(key).transpose(-2, -1)), bad);
+/// W V on values that are not all finite.
+Tensor sum_of_attended(const Tensor& weights, const Tensor& value) {
+  const Tensor finite = isfinite(value), attended = ne(weights, 0).to(value.dtype());
+  const Tensor spoilt = gt(matmul(attended, logical_not(finite).to(value.dtype())), 0);
+  return where(spoilt, std::numeric_limits<double>::quiet_NaN(), matmul(weights, where(finite, value, 0.0)));
 }
 
 }  // namespace
 
+Tensor softmax_slopes(const Tensor& weights, const Tensor& g) {
+  const Tensor hidden = eq(weights, 0), product = where(hidden, 0.0, g) * weights;
+  return where(hidden, 0.0, product - weights * product.sum(-1, true));
+}
+
+Tensor row_products(const Tensor& a, const Tensor& b, bool guarded) {
+  if (!guarded) return matmul(a, b.transpose(-2, -1));
+  const auto value = [&] {
+    const NoGradGuard no_grad;
+    return matmul(a, b.transpose(-2, -1));
+  };
+  return record("row_products", value, {a, b}, [a, b](const Tensor& g) {
+    return Tensors{needs_gradient(0) ? sum_to(weighted_sum(g, b, true), a.shape()) : Tensor(),
+                   needs_gradient(1) ? sum_to(weighted_sum(g.transpose(-2, -1), a, true), b.shape()) : Tensor()};
+  });
+}
+
 Tensor weighted_sum(const Tensor& weights, const Tensor& value, bool guarded) {
-  if (!guarded || all_finite(value)) return matmul(weights, value);
-  const Tensor attended = ne(weights, 0).to(value.dtype()), spoilt = logical_not(isfinite(value)).to(value.dtype());
-  return poisoned(matmul(weights, finite_part(value)), gt(matmul(attended, spoilt), 0));
+  if (!guarded) return matmul(weights, value);
+  const auto sum = [&] {
+    const NoGradGuard no_grad;
+    return kernels::all_finite(value.array()) ? matmul(weights, value) : sum_of_attended(weights, value);
+  };
+  return record("weighted_sum", sum, {weights, value}, [weights, value](const Tensor& g) {
+    return Tensors{
+        needs_gradient(0) ? sum_to(row_products(g, value, true), weights.shape()) : Tensor(),
+        needs_gradient(1) ? sum_to(weighted_sum(weights.transpose(-2, -1), g, true), value.shape()) : Tensor()};
+  });
 }
 
-bool is_guarded(const AttentionOptions& options) { return options.mask.defined() || options.is_causal; }
-
-double attention_scale(const Tensor& query, const AttentionOptions& options) {
-  return options.scale.value_or(1.0 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, query.size(-1)))));
+Tensor composed_weights(const AttentionCall& call) {
+  const Tensor scores = row_products(call.query, call.key, call.guarded());
+  const Array allowed = allowed_pairs(call);
+  return call.bias.defined() ? masked_softmax(scores * call.scale + call.bias, allowed, call.band, 1.0)
+                             : masked_softmax(scores, allowed, call.band, call.scale);
 }
 
-Array boolean_mask(const AttentionOptions& options, const Shape& shape) {
-  const Tensor mask = options.mask.parts(shape).allowed;
-  return mask.defined() ? mask.array().converted(boolean).expanded(shape) : Array();
-}
-
-Tensor composed_weights(const Tensor& query, const Tensor& key, const AttentionOptions& options, const Shape& shape) {
-  double scale = attention_scale(query, options);
-  Tensor scores = products(query, key, is_guarded(options));
-  if (options.bias.defined()) {
-    scores = scores * scale + options.bias;
-    scale = 1.0;
-  }
-  return masked_softmax(scores, boolean_mask(options, shape), options.is_causal, scale);
-}
-
-AttentionResult composed_attention(const Tensor& query, const Tensor& key, const Tensor& value,
-                                   const AttentionOptions& options, const Shape& shape) {
-  const Tensor weights = composed_weights(query, key, options, shape);  // [..., L, S]
-  const Tensor kept = options.dropout_p > 0 ? dropout(weights, options.dropout_p) : weights;
-  return {weighted_sum(kept, value, is_guarded(options)), options.need_weights ? weights : Tensor()};
+AttentionResult composed_attention(const AttentionCall& call) {
+  const Tensor weights = composed_weights(call);  // [..., L, S]
+  const Tensor kept = call.dropout > 0 ? dropout(weights, call.dropout) : weights;
+  return {weighted_sum(kept, call.value, call.guarded()), weights};
 }
 
 }  // namespace tapegrad::nn

@@ -1,23 +1,37 @@
 // Attention as a composition of differentiable operations, with its weights in memory: the path for those who want
 // them, and what the fused path is held to. Private to the library.
 #pragma once
+#include <tapegrad/core/kernels/band.hpp>
 #include <tapegrad/nn/attention.hpp>
 
 namespace tapegrad::nn {
 
-/// The weights [..., L, S] = `shape`, for arguments that have been checked.
-Tensor composed_weights(const Tensor& query, const Tensor& key, const AttentionOptions& options, const Shape& shape);
-AttentionResult composed_attention(const Tensor& query, const Tensor& key, const Tensor& value,
-                                   const AttentionOptions& options, const Shape& shape);
+/// One call, checked: all that both paths compute from. Grouped heads are a dimension of their own by now.
+struct AttentionCall {
+  Tensor query, key, value;  // [..., L, E], [..., S, E], [..., S, V]
+  Tensor bias, mask;         // broadcast to the scores, with their last two dimensions; or undefined
+  Tensor key_lengths;        // broadcasts to the scores' leading dimensions; or undefined
+  core::kernels::Band band;
+  double scale, dropout;
+  Shape scores;  // [..., L, S]
+  Shape items;   // the leading dimensions as they were before heads were grouped
 
-/// W V. `guarded`: a value of weight zero counts for nothing even if it is not finite.
+  /// Something is masked, and must not be seen through zero times NaN.
+  bool guarded() const { return band.hides() || mask.defined() || key_lengths.defined() || bias.defined(); }
+};
+
+/// The weights [..., L, S].
+Tensor composed_weights(const AttentionCall& call);
+/// Output, and weights before dropout.
+AttentionResult composed_attention(const AttentionCall& call);
+
+// What the gradients of attention are made of, to any order. `guarded`: where one factor is zero the other counts for
+// nothing, even if it is not finite.
+/// A B^T; in its gradient a slope of zero hides.
+Tensor row_products(const Tensor& a, const Tensor& b, bool guarded);
+/// W V; a weight of zero hides.
 Tensor weighted_sum(const Tensor& weights, const Tensor& value, bool guarded);
-/// Something is masked, and must not be seen through zero times NaN.
-bool is_guarded(const AttentionOptions& options);
-
-/// What scores are multiplied with: the option, or 1 / sqrt(width of a query).
-double attention_scale(const Tensor& query, const AttentionOptions& options);
-/// The mask as booleans of the scores' shape; undefined if there is none.
-core::Array boolean_mask(const AttentionOptions& options, const Shape& shape);
+/// W (g - sum(W g)), exactly 0 where the weight is: the gradient of the softmax.
+Tensor softmax_slopes(const Tensor& weights, const Tensor& g);
 
 }  // namespace tapegrad::nn

@@ -65,6 +65,7 @@ class Forward {
                      scores_.rows(), groups);
     const std::int64_t first = tile.queries.begin - queries_.begin;
     for (std::int64_t r = 0; r < tile.count(); ++r) {
+      if (head_.bias.data) head_.add_bias(scores_.row(r), tile, r);
       const Range batches = hide(scores_.row(r), tile, r, head_.visible);
       const T factor = absorb(running_[static_cast<std::size_t>(first + r)], scores_.row(r), batches);
       if (factor != 1) sums_.scale(first + r, factor);
@@ -74,7 +75,7 @@ class Forward {
       }
       clear_outside(scores_.row(r), tile, batches);
     }
-    multiply_add(head_.visible.hides(), scores_.left(), tile.count(), values_, tile.key_count(), sums_.rows(first),
+    multiply_add(head_.visible.hides, scores_.left(), tile.count(), values_, tile.key_count(), sums_.rows(first),
                  groups);
   }
 

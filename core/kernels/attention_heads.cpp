@@ -32,6 +32,24 @@ Heads::Heads(AttentionInputs inputs)
   inputs_.query = with_adjacent_columns(inputs_.query);
   inputs_.key = with_adjacent_columns(inputs_.key);
   inputs_.value = with_adjacent_columns(inputs_.value);
+  if (inputs_.bias.defined()) inputs_.bias = inputs_.bias.expanded(scores());
+}
+
+Shape Heads::scores() const {
+  Shape shape = batch_;
+  shape.push_back(queries());
+  shape.push_back(keys());
+  return shape;
+}
+
+std::vector<std::vector<std::int64_t>> Heads::sharing(const Array& shared) const {
+  const int rank = shared.rank();
+  const std::int64_t size = std::max<std::int64_t>(1, shared.size(rank - 2) * shared.size(rank - 1));
+  std::vector<std::vector<std::int64_t>> lists(static_cast<std::size_t>(shared.numel() / size));
+  const Strides strides = shared.expanded(scores()).strides();
+  for (std::int64_t h = 0; h < count_ && !lists.empty(); ++h)
+    lists[static_cast<std::size_t>(batch_offset(h, batch_, strides) / size)].push_back(h);
+  return lists;
 }
 
 std::int64_t Heads::heads_per_task() const {

@@ -1,5 +1,7 @@
 // The heads of attention's operands, and how they are shared out among threads. Private to the library.
 #pragma once
+#include <vector>
+
 #include <tapegrad/core/kernels/attention.hpp>
 #include <tapegrad/core/kernels/attention_tile.hpp>
 #include <tapegrad/core/kernels/batches.hpp>
@@ -7,9 +9,17 @@
 
 namespace tapegrad::core::kernels {
 
+/// Elements of the scores' shape, of one head: (i, j) stands at data[i * row + j * column]. Data may be null.
+template <class T>
+struct Pairs {
+  T* data = nullptr;
+  std::int64_t row = 0, column = 0;
+};
+
 template <class T>
 struct Head {
   Matrix<const T> query, key, value;
+  Pairs<const T> bias;
   Visibility visible;
   T scale;
   double dropout;
@@ -20,6 +30,14 @@ struct Head {
   void factors(T* result, std::int64_t query_number, std::int64_t first_key, std::int64_t count) const {
     const std::int64_t row = number * query.rows + query_number;
     dropout_factors(result, row * key.rows + first_key, count, dropout, random);
+  }
+  /// Adds the bias to row r of the tile's scores.
+  void add_bias(T* scores, const Tile& tile, std::int64_t r) const {
+    const T* more = bias.data + (tile.queries.begin + r) * bias.row + tile.keys.begin * bias.column;
+    for (std::int64_t j = tile.rows[r].begin; j < tile.rows[r].end; ++j) {
+      const T b = more[j * bias.column];
+      scores[j] = b == kHidden<T> ? b : scores[j] + b;
+    }
   }
 };
 
@@ -36,7 +54,7 @@ class Heads {
   std::int64_t queries() const { return inputs_.query.size(inputs_.query.rank() - 2); }
   std::int64_t keys() const { return inputs_.key.size(inputs_.key.rank() - 2); }
   /// So few that a task must be less than a head.
-  bool few() const { return count_ < kFew && std::max(queries(), keys()) > kQueries; }
+  bool few() const { return are_few(count_); }
 
   /// Head number `h` of an array with the same leading dimensions.
   template <class T>
@@ -47,36 +65,57 @@ class Heads {
   }
   template <class T>
   Head<T> head(std::int64_t h) const {
-    Visibility visible{queries(), keys(), inputs_.causal, nullptr, 0, 0};
-    if (const Array& mask = inputs_.mask; mask.defined()) {
-      visible.mask = mask.data<bool>() + batch_offset(h, batch_, mask.strides());
-      visible.mask_row = mask.strides()[mask.rank() - 2];
-      visible.mask_column = mask.strides()[mask.rank() - 1];
+    Visibility visible{queries(), keys(), keys(), inputs_.band, inputs_.hides(), nullptr, 0, 0};
+    if (inputs_.lengths.defined())
+      visible.length = inputs_.lengths.data<std::int64_t>()[batch_offset(h, batch_, inputs_.lengths.strides())];
+    if (inputs_.mask.defined()) {
+      const Pairs<const bool> mask = pairs<const bool>(inputs_.mask, h);
+      visible.mask = mask.data;
+      visible.mask_row = mask.row;
+      visible.mask_column = mask.column;
     }
     return {matrix<const T>(inputs_.query, h),
             matrix<const T>(inputs_.key, h),
             matrix<const T>(inputs_.value, h),
+            inputs_.bias.defined() ? pairs<const T>(inputs_.bias, h) : Pairs<const T>{},
             visible,
             static_cast<T>(inputs_.scale),
             inputs_.dropout,
             inputs_.random,
             h};
   }
+  /// Head number `h` of an array [..., L, S] with the same leading dimensions.
+  template <class T>
+  Pairs<T> pairs(const Array& array, std::int64_t h) const {
+    const int rank = array.rank();
+    return {array.data<std::remove_const_t<T>>() + batch_offset(h, batch_, array.strides()), array.strides()[rank - 2],
+            array.strides()[rank - 1]};
+  }
+  /// [..., L, S]
+  Shape scores() const;
 
   /// f(h, range) for every head, with all of [0, size), or with parts of it (multiples of `multiple`) if heads are few.
   template <class F>
   void for_each(std::int64_t size, std::int64_t multiple, F&& f) const {
-    const std::int64_t wanted = few() ? (2 * kFew + count_ - 1) / std::max<std::int64_t>(1, count_) : 1;
+    for_each_of(count_, size, multiple, std::forward<F>(f));
+  }
+  /// The same for other things than heads, `count` of them.
+  template <class F>
+  void for_each_of(std::int64_t count, std::int64_t size, std::int64_t multiple, F&& f) const {
+    const std::int64_t wanted = are_few(count) ? (2 * kFew + count - 1) / std::max<std::int64_t>(1, count) : 1;
     const std::int64_t part = round_up((size + wanted - 1) / wanted, multiple);
     const std::int64_t parts = std::max<std::int64_t>(1, (size + part - 1) / std::max<std::int64_t>(1, part));
-    parallel_ranges(count_ * parts, heads_per_task(), [&](std::int64_t begin, std::int64_t end) {
+    parallel_ranges(count * parts, heads_per_task(), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i)
         f(i / parts, Range{i % parts * part, std::min(size, (i % parts + 1) * part)});
     });
   }
+  /// The heads, sorted by the matrix [rows, columns] of `shared` that they have; it broadcasts to the scores.
+  std::vector<std::vector<std::int64_t>> sharing(const Array& shared) const;
 
  private:
   static constexpr std::int64_t kFew = 8;
+  bool are_few(std::int64_t count) const { return count < kFew && std::max(queries(), keys()) > kQueries; }
   std::int64_t heads_per_task() const;
 
   AttentionInputs inputs_;

@@ -92,17 +92,14 @@ void load_panels(const Matrix<const T>& from, Range range, T* panels) {
 /// Which keys a query of one head sees.
 struct Visibility {
   std::int64_t queries, keys;
-  bool causal;
+  std::int64_t length;  // keys from here on are hidden
+  Band band;
+  bool hides;        // some pairs: what stands there must not be seen through zero times NaN
   const bool* mask;  // or none
   std::int64_t mask_row, mask_column;
 
-  /// Some pairs are hidden: what stands there must not be seen through zero times NaN.
-  bool hides() const { return causal || mask; }
-  Range of(std::int64_t query) const {
-    return {0, causal ? std::clamp<std::int64_t>(query + 1 + keys - queries, 0, keys) : keys};
-  }
-  /// Of all of these queries together.
-  Range of(Range range) const { return range.empty() ? Range{} : of(range.begin).joined(of(range.end - 1)); }
+  /// Of all of these queries together, but for the mask.
+  Range of(Range some) const { return some.empty() ? Range{} : band.keys_of(some, queries, keys).within({0, length}); }
 };
 
 /// Queries by keys, and which of the keys (counted within the tile) each row and each group of rows sees.
@@ -112,7 +109,7 @@ struct Tile {
 
   Tile(const Visibility& visible, Range tile_queries, Range tile_keys) : queries(tile_queries), keys(tile_keys) {
     for (std::int64_t r = 0; r < count(); ++r) {
-      const Range seen = visible.of(queries.begin + r).within(keys);
+      const Range seen = visible.of({queries.begin + r, queries.begin + r + 1}).within(keys);
       rows[r] = seen.empty() ? Range{} : Range{seen.begin - keys.begin, seen.end - keys.begin};
       groups[r / kGroup] = r % kGroup == 0 ? rows[r] : groups[r / kGroup].joined(rows[r]);
     }

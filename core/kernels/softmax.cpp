@@ -141,7 +141,7 @@ Array log_softmax_backward(const Array& g, const Array& y, int axis) {
   return with_axis_last(rows, axis);
 }
 
-Array masked_softmax(const Array& scores, const Array& mask, bool causal, double scale) {
+Array masked_softmax(const Array& scores, const Array& mask, const Band& band, double scale) {
   const Array in = scores.contiguous();
   Array out(in.shape(), in.dtype());
   const int rank = in.rank();
@@ -149,17 +149,22 @@ Array masked_softmax(const Array& scores, const Array& mask, bool causal, double
   dispatch_floating("masked_softmax", in.dtype(), [&]<class T>(Type<T>) {
     const T factor = static_cast<T>(scale);
     for_each_row(row_count(in.shape()), keys, [&](std::int64_t r) {
-      const T* x = in.data<T>() + r * keys;
+      const std::int64_t i = r % queries;
+      const Range seen = band.keys_of({i, i + 1}, queries, keys);
+      const std::int64_t count = std::max<std::int64_t>(0, seen.end - seen.begin);
+      const T* x = in.data<T>() + r * keys + seen.begin;
       T* y = out.data<T>() + r * keys;
-      const std::int64_t seen = causal ? std::clamp<std::int64_t>(r % queries + 1 + keys - queries, 0, keys) : keys;
+      std::fill(y, y + seen.begin, T(0));
+      std::fill(y + seen.begin + count, y + keys, T(0));
+      y += seen.begin;
       if (mask.defined()) {
-        const bool* allowed = mask.data<bool>() + row_offset(r, in.shape(), mask.strides());
-        masked_row(y, x, seen, factor, allowed, mask.strides()[rank - 1]);
+        const std::int64_t step = mask.strides()[rank - 1];
+        const bool* allowed = mask.data<bool>() + row_offset(r, in.shape(), mask.strides()) + seen.begin * step;
+        masked_row(y, x, count, factor, allowed, step);
       } else {
-        for (std::int64_t j = 0; j < seen; ++j) y[j] = factor * x[j];
-        normalize_allowed(y, seen);
+        for (std::int64_t j = 0; j < count; ++j) y[j] = factor * x[j];
+        normalize_allowed(y, count);
       }
-      std::fill(y + seen, y + keys, T(0));
     });
   });
   return out;

@@ -2,6 +2,7 @@
 // Private to the library.
 #pragma once
 #include <tapegrad/core/array.hpp>
+#include <tapegrad/core/kernels/band.hpp>
 
 namespace tapegrad::core::kernels {
 
@@ -15,8 +16,8 @@ Array log_softmax_backward(const Array& g, const Array& y, int axis);
 
 /// softmax(scale * scores) over the last dimension, among the allowed elements; the others are exactly 0, whatever
 /// their score. A row that allows nothing (or only -inf) is all 0. `mask`: undefined, or boolean and of the scores'
-/// shape (strides may be 0). `causal`: query i of L sees the keys up to i + S - L.
-Array masked_softmax(const Array& scores, const Array& mask, bool causal, double scale);
+/// shape (strides may be 0). What is outside `band` is not allowed either.
+Array masked_softmax(const Array& scores, const Array& mask, const Band& band, double scale);
 /// scale * weights * (gradient - sum(gradient * weights)) over the last dimension, exactly 0 where the weight is 0.
 Array masked_softmax_backward(const Array& gradient, const Array& weights, double scale);
 /// No NaN and no infinity.

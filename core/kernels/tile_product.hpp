@@ -1,6 +1,7 @@
 // Products of matrices that fit the caches of one core, for kernels that fuse them with other work: a group of rows by
 // a panel of columns at a time, whose sums stay in registers. Private to the library.
 #pragma once
+#include <tapegrad/core/kernels/band.hpp>
 #include <tapegrad/core/kernels/rows.hpp>
 
 namespace tapegrad::core::kernels {
@@ -15,19 +16,6 @@ inline constexpr std::int64_t kPanel = kPanelBatches<T>* kLanes<T>;
 constexpr std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
-
-/// Indices begin ... end - 1; none if begin >= end.
-struct Range {
-  std::int64_t begin = 0, end = 0;
-
-  bool empty() const { return begin >= end; }
-  Range within(Range other) const { return {std::max(begin, other.begin), std::min(end, other.end)}; }
-  /// The smallest range that holds both.
-  Range joined(Range other) const {
-    if (empty() || other.empty()) return empty() ? other : *this;
-    return {std::min(begin, other.begin), std::max(end, other.end)};
-  }
-};
 
 /// A left operand: element (i, k) stands at data[i * row + k * column].
 template <class T>

@@ -63,6 +63,22 @@ void add_attention(Rows& rows) {
   for (const auto& [what, apply] : choices) add_shapes(rows, "masked_softmax", what, apply, {{2, 3, 3}});
   for (Row& row : rows)
     if (row.operation == "masked_softmax") row.through = {"add"};
+  rows.push_back({"row_products",
+                  "[2, 3, 2] and [4, 2], causal",
+                  [](const Tensors& in) {
+                    const Tensor value = ones({4, 1}, float64);
+                    return nn::scaled_dot_product_attention(in[0], in[1], value, {.is_causal = true}).weights;
+                  },
+                  {signed_values({2, 3, 2}), signed_values({4, 2})}});
+  rows.back().through = {"masked_softmax"};
+  rows.push_back({"weighted_sum",
+                  "[3, 4] and [2, 4, 3], causal",
+                  [](const Tensors& in) {
+                    const Tensor q = zeros({3, 2}, float64), k = zeros({4, 2}, float64);
+                    return nn::scaled_dot_product_attention(q, k, in[1], {.bias = in[0], .is_causal = true}).output;
+                  },
+                  {signed_values({3, 4}), signed_values({2, 4, 3})}});
+  rows.back().through = {"add", "masked_softmax"};
 
   const auto output = [](const Tensor& mask, bool causal) {
     return [=](const Tensors& in) {
@@ -79,6 +95,13 @@ void add_attention(Rows& rows) {
     add_shapes(rows, "attention", what, apply, {{2, 3, 2}, {2, 3, 2}, {2, 3, 4}});
     add_shapes(rows, "attention", what, apply, {{2, 1, 3, 1}, {3, 1}, {2, 3, 2}});
   }
+  const Apply with_bias = [](const Tensors& in) {
+    return nn::scaled_dot_product_attention(in[0], in[1], in[2],
+                                            {.bias = in[3], .window = nn::Window(1, 0), .need_weights = false})
+        .output;
+  };
+  for (const Shape& bias : {Shape{3, 4}, Shape{1, 4}, Shape{3, 1}, Shape{2, 1, 4}})
+    add_shapes(rows, "attention", "window, bias", with_bias, {{2, 3, 2}, {2, 4, 2}, {2, 4, 3}, bias});
   for (const auto& [what, apply] : {fused[0], fused[1]})
     for (const auto& [queries, keys] : {std::pair{2, 5}, {4, 3}, {0, 3}, {3, 0}})
       add_shapes(rows, "attention", what, apply, {{queries, 3}, {keys, 3}, {keys, 2}});
