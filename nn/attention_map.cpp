@@ -47,8 +47,8 @@ struct Map {
 };
 
 const char* shade(double weight) {
-  if (weight == 0) return " ";
-  return weight < 0.02 ? "·" : weight < 0.1 ? "░" : weight < 0.25 ? "▒" : weight < 0.5 ? "▓" : "█";
+  const auto w = static_cast<float>(weight);  // so that 0.1 is not below 0.1 in any dtype
+  return w == 0 ? " " : w < 0.02f ? "·" : w < 0.1f ? "░" : w < 0.25f ? "▒" : w < 0.5f ? "▓" : "█";
 }
 
 }  // namespace

@@ -10,45 +10,43 @@
 namespace tapegrad::nn {
 namespace {
 
-std::string bar(double value, double largest) {
-  constexpr double kLongest = 24;
-  std::string text;
-  for (int i = 0; value > 0 && i < std::max(1.0, std::round(kLongest * value / largest)); ++i) text += "█";
-  return text;
+/// Whole and large numbers have no decimals, those below 1 four.
+int decimals(const CostTable& table, std::size_t column, double& largest) {
+  bool whole = true;
+  largest = 0;
+  for (const auto& row : table.rows) {
+    whole = whole && row[column] == std::floor(row[column]);
+    largest = std::max(largest, row[column]);
+  }
+  return whole || largest >= 1e4 ? 0 : largest < 1 ? 4 : 3;
 }
 
 }  // namespace
 
 std::string CostTable::to_string() const {
-  std::string text;
-  double largest = 0;
-  for (const auto& row : rows)
-    if (bar >= 0) largest = std::max(largest, row[static_cast<std::size_t>(bar)]);
-  std::vector<std::size_t> widths;
-  for (std::size_t i = 0; i < columns.size(); ++i) {
-    widths.push_back(columns[i].name.size());
-    for (const auto& row : rows)
-      widths[i] = std::max(widths[i], fmt::formatted_size("{:.{}f}", row[i], columns[i].decimals));
-    text += fmt::format("{}{:>{}}", i ? "  " : "", columns[i].name, widths[i]);
-  }
-  text += bar < 0 ? "\n" : fmt::format("  {}\n", columns[static_cast<std::size_t>(bar)].name);
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < columns.size(); ++i)
-      text += fmt::format("{}{:>{}.{}f}", i ? "  " : "", row[i], widths[i], columns[i].decimals);
-    if (bar >= 0) text += "  " + nn::bar(row[static_cast<std::size_t>(bar)], largest);
-    text += '\n';
-  }
-  return text;
+  constexpr double kLongestBar = 24;
+  std::vector<std::string> lines(rows.size() + 1);
+  const auto add_column = [&](std::size_t column, bool as_bar) {
+    double largest;
+    const int digits = decimals(*this, column, largest);
+    std::vector<std::string> cells = {columns[column]};
+    for (const auto& row : rows) {
+      cells.push_back(as_bar ? "" : fmt::format("{:.{}f}", row[column], digits));
+      for (double bar = 0; as_bar && bar < kLongestBar * row[column] / largest; ++bar) cells.back() += "█";
+    }
+    std::size_t width = 0;
+    for (const std::string& cell : cells) width = std::max(width, cell.size());
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      lines[i] += as_bar ? "  " + cells[i] : fmt::format("{}{:>{}}", column ? "  " : "", cells[i], width);
+  };
+  for (std::size_t column = 0; column < columns.size(); ++column) add_column(column, false);
+  if (bar >= 0) add_column(static_cast<std::size_t>(bar), true);
+  return fmt::format("{}\n", fmt::join(lines, "\n"));
 }
 
 std::string CostTable::csv() const {
-  std::string text;
-  for (std::size_t i = 0; i < columns.size(); ++i) text += (i ? "," : "") + columns[i].name;
-  text += '\n';
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) text += fmt::format("{}{}", i ? "," : "", row[i]);
-    text += '\n';
-  }
+  std::string text = fmt::format("{}\n", fmt::join(columns, ","));
+  for (const auto& row : rows) text += fmt::format("{}\n", fmt::join(row, ","));
   return text;
 }
 
@@ -64,10 +62,8 @@ std::vector<AttentionComplexity> attention_complexity(const std::vector<std::int
 }
 
 CostTable table(const std::vector<AttentionComplexity>& rows) {
-  CostTable result{{{"length"}, {"matrix elements"}, {"matrix KB", 2}, {"operations"}}, {}, 2};
-  for (const auto& row : rows)
-    result.rows.push_back({static_cast<double>(row.sequence_length), static_cast<double>(row.matrix_elements),
-                           row.matrix_kb, static_cast<double>(row.operations)});
+  CostTable result{{"length", "matrix elements", "matrix KB", "operations"}, {}, 2};
+  for (const auto& row : rows) result.add(row.sequence_length, row.matrix_elements, row.matrix_kb, row.operations);
   return result;
 }
 

@@ -11,15 +11,15 @@ namespace tapegrad::nn {
 
 /// Columns of numbers; fmt prints it.
 struct CostTable {
-  struct Column {
-    std::string name;
-    int decimals = 0;
-  };
-  std::vector<Column> columns;
+  std::vector<std::string> columns;
   std::vector<std::vector<double>> rows;
   /// The column that bars are drawn of, at the right; none if negative.
   int bar = -1;
 
+  template <class... Numbers>
+  void add(Numbers... numbers) {
+    rows.push_back({static_cast<double>(numbers)...});
+  }
   std::string to_string() const;
   /// A line of names, and one for each row, with all digits.
   std::string csv() const;

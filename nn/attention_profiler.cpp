@@ -49,6 +49,15 @@ Timing summary(std::vector<double> runs) {
   return {mean, at(0.5), at(0.75) - at(0.25)};
 }
 
+struct RandomGuard {
+  RandomState state = random_state();
+  ~RandomGuard() { set_random_state(state); }
+};
+struct ThreadsGuard {
+  int threads = num_threads();
+  ~ThreadsGuard() { set_num_threads(threads); }
+};
+
 struct Measured {
   Timing forward;
   Timing backward;
@@ -59,9 +68,6 @@ struct Measured {
 class Runs {
  public:
   Runs(const AttentionProfilerOptions& options, double work) : options_(options), work_(work) {}
-  Runs(const Runs&) = delete;
-  Runs& operator=(const Runs&) = delete;
-  ~Runs() { set_random_state(random_); }
 
   /// `work` for each of the configurations is in the unit of the total.
   Measured measure(double work, const Tensors& leaves, const std::function<Tensor()>& forward) {
@@ -100,7 +106,7 @@ class Runs {
   const AttentionProfilerOptions& options_;
   double work_;
   double done_ = 0;
-  RandomState random_ = random_state();
+  RandomGuard random_;
 };
 
 double sum_of_squares(const Lengths& lengths) {
@@ -124,40 +130,19 @@ Measured measure_attention(Runs& runs, double work, const Tensors& qkv, bool is_
   });
 }
 
-class ThreadsGuard {
- public:
-  ThreadsGuard() : threads_(num_threads()) {}
-  ThreadsGuard(const ThreadsGuard&) = delete;
-  ThreadsGuard& operator=(const ThreadsGuard&) = delete;
-  ~ThreadsGuard() { set_num_threads(threads_); }
-  int threads() const { return threads_; }
-
- private:
-  int threads_;
-};
-
-template <class F>
-double best_ms(F&& run) {
-  double best = HUGE_VAL;
-  for (int i = 0; i < 5; ++i) {
-    const auto start = Clock::now();
-    run();
-    best = std::min(best, ms_since(start));
-  }
-  return best;
-}
-
-/// Multiply-adds and bytes in a millisecond, at best.
+/// Multiply-adds and bytes in a millisecond.
 struct Rates {
   double operations;
   double bytes;
 };
 Rates measured_rates(Dtype dtype) {
   const NoGradGuard no_grad;
+  const AttentionProfilerOptions options;
+  Runs runs(options, 2);
   constexpr std::int64_t kSize = 384, kElements = 1 << 22;
   const Tensor matrix = randn({kSize, kSize}, dtype), vector = randn({kElements}, dtype);
-  const double product_ms = best_ms([&] { matmul(matrix, matrix); });
-  const double copy_ms = best_ms([&] { clone(vector); });
+  const double product_ms = runs.measure(1, {}, [&] { return matmul(matrix, matrix); }).forward.median_ms;
+  const double copy_ms = runs.measure(1, {}, [&] { return clone(vector); }).forward.median_ms;
   return {std::pow(static_cast<double>(kSize), 3) / product_ms,
           2.0 * static_cast<double>(kElements * size_of(dtype)) / copy_ms};
 }
@@ -297,14 +282,14 @@ std::vector<MultiHeadSample> AttentionProfiler::multi_head_efficiency(const Leng
     attention.to(options_.dtype);
     double times[2];
     for (const int pass : {0, 1}) {
-      set_num_threads(pass == 0 ? 1 : guard.threads());
+      set_num_threads(pass == 0 ? 1 : guard.threads);
       times[pass] = runs.measure(1, {}, [&] { return attention(x); }).forward.median_ms;
     }
     const double speed_up = times[0] / times[1];
     rows.push_back({heads, width / heads, 3 * width * width,
                     static_cast<double>(heads * size_of(options_.dtype)) * square(length) / kMb,
                     static_cast<double>(width) * square(length), times[0], times[1], speed_up,
-                    speed_up / guard.threads()});
+                    speed_up / guard.threads});
   }
   return rows;
 }

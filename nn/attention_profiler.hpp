@@ -134,9 +134,9 @@ struct AttentionProfilerOptions {
   bool is_causal = false;
   /// Which path profile_scaling measures: with the weights, or fused.
   bool need_weights = true;
-  AttentionThresholds thresholds;
+  AttentionThresholds thresholds = {};
   /// Called after each run with how much of the analysis is done, by operations, from 0 to 1.
-  std::function<void(double done)> on_progress;
+  std::function<void(double done)> on_progress = {};
 };
 
 /// Each analysis returns what it found and prints nothing. Lengths and heads must be positive and increase, else

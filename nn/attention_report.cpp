@@ -93,93 +93,60 @@ std::string AttentionScalingReport::to_string() const {
 }
 
 CostTable table(const std::vector<AttentionTiming>& rows) {
-  CostTable result{{{"length"},
-                    {"mean ms", 3},
-                    {"forward ms", 3},
-                    {"forward spread", 3},
-                    {"backward ms", 3},
-                    {"backward spread", 3},
-                    {"forward/s", 1},
-                    {"scaling", 2}},
-                   {}};
+  CostTable result{
+      {"length", "mean ms", "forward ms", "forward spread", "backward ms", "backward spread", "forward/s", "scaling"},
+      {}};
   for (const AttentionTiming& row : rows)
-    result.rows.push_back({number(row.sequence_length), row.forward.mean_ms, row.forward.median_ms,
-                           row.forward.spread_ms, row.backward.median_ms, row.backward.spread_ms,
-                           row.operations_per_second, row.scaling});
+    result.add(row.sequence_length, row.forward.mean_ms, row.forward.median_ms, row.forward.spread_ms,
+               row.backward.median_ms, row.backward.spread_ms, row.operations_per_second, row.scaling);
   return result;
 }
 
 CostTable table(const std::vector<AttentionMemory>& rows) {
-  CostTable result{{{"length"},
-                    {"forward", 4},
-                    {"+ gradients", 4},
-                    {"+ optimizer", 4},
-                    {"total MB", 4},
-                    {"weights MB", 3},
-                    {"composed kept", 3},
-                    {"composed peak", 3},
-                    {"fused kept", 3},
-                    {"fused peak", 3}},
+  CostTable result{{"length", "forward", "+ gradients", "+ optimizer", "total MB", "weights MB", "composed kept",
+                    "composed peak", "fused kept", "fused peak"},
                    {},
                    7};
   for (const AttentionMemory& row : rows)
-    result.rows.push_back({number(row.sequence_length), row.forward_mb, row.with_gradients_mb, row.with_optimizer_mb,
-                           row.total_mb, row.weights_mb, row.composed.activations_mb, row.composed.peak_mb,
-                           row.fused.activations_mb, row.fused.peak_mb});
+    result.add(row.sequence_length, row.forward_mb, row.with_gradients_mb, row.with_optimizer_mb, row.total_mb,
+               row.weights_mb, row.composed.activations_mb, row.composed.peak_mb, row.fused.activations_mb,
+               row.fused.peak_mb);
   return result;
 }
 
 CostTable table(const std::vector<AttentionSample>& rows) {
-  CostTable result{{{"length"},
-                    {"forward ms", 3},
-                    {"backward ms", 3},
-                    {"flops"},
-                    {"flops/s"},
-                    {"query MB", 3},
-                    {"matrix MB", 3},
-                    {"total MB", 3},
-                    {"MB/s", 1},
-                    {"peak MB", 3}},
+  CostTable result{{"length", "forward ms", "backward ms", "flops", "flops/s", "query MB", "matrix MB", "total MB",
+                    "MB/s", "peak MB"},
                    {}};
   for (const AttentionSample& row : rows)
-    result.rows.push_back({number(row.sequence_length), row.time_ms, row.backward.median_ms, row.theoretical_flops,
-                           row.flops_per_second, row.query_memory_mb, row.attention_matrix_memory_mb,
-                           row.total_memory_mb, row.memory_bandwidth_mbs, row.measured.peak_mb});
+    result.add(row.sequence_length, row.time_ms, row.backward.median_ms, row.theoretical_flops, row.flops_per_second,
+               row.query_memory_mb, row.attention_matrix_memory_mb, row.total_memory_mb, row.memory_bandwidth_mbs,
+               row.measured.peak_mb);
   return result;
 }
 
 CostTable table(const std::vector<MultiHeadSample>& rows) {
-  CostTable result{{{"heads"},
-                    {"width"},
-                    {"parameters"},
-                    {"matrices MB", 4},
-                    {"flops"},
-                    {"1 thread ms", 3},
-                    {"all threads ms", 3},
-                    {"speed-up", 2},
-                    {"efficiency", 2}},
+  CostTable result{{"heads", "width", "parameters", "matrices MB", "flops", "1 thread ms", "all threads ms", "speed-up",
+                    "efficiency"},
                    {}};
   for (const MultiHeadSample& row : rows)
-    result.rows.push_back({number(row.num_heads), number(row.head_dimension), number(row.total_parameters),
-                           row.attention_memory_mb, row.total_flops, row.single_thread_ms, row.effective_compute_time,
-                           row.speed_up, row.parallelization_efficiency});
+    result.add(row.num_heads, row.head_dimension, row.total_parameters, row.attention_memory_mb, row.total_flops,
+               row.single_thread_ms, row.effective_compute_time, row.speed_up, row.parallelization_efficiency);
   return result;
 }
 
 std::string trade_off(const std::vector<MultiHeadSample>& rows) {
   if (rows.empty()) throw ValueError("trade_off: there must be samples; got none");
-  const auto most = [&](auto key) {
+  const auto best = [&](auto key) {
     return *std::max_element(rows.begin(), rows.end(), [&](auto& a, auto& b) { return key(a) < key(b); });
   };
-  const MultiHeadSample parallel = most([](auto& row) { return row.parallelization_efficiency; });
-  const MultiHeadSample small = most([](auto& row) { return -row.attention_memory_mb; });
-  const MultiHeadSample fast = most([](auto& row) { return -row.effective_compute_time; });
+  const MultiHeadSample parallel = best([](auto& row) { return row.speed_up; });
+  const MultiHeadSample small = best([](auto& row) { return -row.attention_memory_mb; });
   return fmt::format(
-      "best use of threads: {} heads, {:.2f} times as fast as on one; least memory for matrices: {} heads, {:.4f} MB; "
-      "fastest: {} heads, {:.3f} ms\nMore heads look in more ways with as many parameters; each costs a matrix of its "
-      "own, unless need_weights = false.\n",
-      parallel.num_heads, parallel.speed_up, small.num_heads, small.attention_memory_mb, fast.num_heads,
-      fast.effective_compute_time);
+      "best use of threads: {} heads, {:.2f} times as fast as on one; least memory for matrices: {} heads, {:.4f} MB\n"
+      "More heads look in more ways with as many parameters; each has a matrix of its own, unless need_weights = "
+      "false.\n",
+      parallel.num_heads, parallel.speed_up, small.num_heads, small.attention_memory_mb);
 }
 
 }  // namespace tapegrad::nn
