@@ -51,6 +51,12 @@
 #include <tapegrad/nn/transformer_layers.hpp>
 #include <tapegrad/optim/adam.hpp>
 #include <tapegrad/optim/clip.hpp>
+#include <tapegrad/optim/ema.hpp>
+#include <tapegrad/optim/format.hpp>
+#include <tapegrad/optim/lion.hpp>
+#include <tapegrad/optim/muon.hpp>
 #include <tapegrad/optim/optimizer.hpp>
+#include <tapegrad/optim/plateau.hpp>
+#include <tapegrad/optim/rmsprop.hpp>
 #include <tapegrad/optim/schedule.hpp>
 #include <tapegrad/optim/sgd.hpp>

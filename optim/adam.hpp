@@ -22,23 +22,16 @@ template <bool decoupled>
 class AdamOf final : public Optimizer {
  public:
   using Options = AdamOptionsOf<decoupled>;
-  explicit AdamOf(Tensors parameters, const Options& options = {});
+  explicit AdamOf(Tensors parameters, const Options& options = {})
+      : AdamOf(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
   explicit AdamOf(std::vector<ParamGroup> groups, const Options& options = {});
 
  private:
-  static constexpr const char* kName = decoupled ? "AdamW" : "Adam";
-  struct State {
-    std::int64_t steps = 0;
-    core::Array exp_avg;
-    core::Array exp_avg_sq;
-    core::Array max_exp_avg_sq;  // with amsgrad
-  };
-  void update(std::size_t index, const core::Array& parameter, const core::Array& gradient,
-              const Group& group) override;
-  core::Array state(std::size_t index) const override { return states_[index].exp_avg; }
+  ParamGroup defaults(const ParamGroup&) const override;
+  std::array<bool, kSlots> needs(const ParamGroup& group) const override { return {true, true, *group.amsgrad}; }
+  void update(const Item& item, std::int64_t begin, std::int64_t end) const override;
 
   Options options_;
-  std::vector<State> states_;
 };
 
 using AdamOptions = AdamOptionsOf<false>;

@@ -1,30 +1,46 @@
 // Optimizer: what all update rules share.
 #pragma once
+#include <array>
 #include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
 
-#include <tapegrad/autograd/tensor.hpp>
+#include <tapegrad/autograd/state_dict.hpp>
 #include <tapegrad/core/error.hpp>
 
 namespace tapegrad::optim {
 
-/// Parameters with settings of their own; what is left out is the optimizer's.
+/// How Muon scales a matrix's direction: by sqrt(max(1, rows / columns)), or by 0.2 sqrt(max(rows, columns)), which
+/// makes steps as long as AdamW's, so that both take the same lr.
+enum class AdjustLr { original, match_rms_adamw };
+
+/// Parameters with settings of their own; what is left out is the optimizer's. A setting that the optimizer doesn't
+/// have is a ValueError.
 struct ParamGroup {
   Tensors parameters;
   std::optional<double> lr = {};
   std::optional<double> weight_decay = {};
+  std::optional<double> momentum = {};
+  std::optional<double> dampening = {};
+  std::optional<bool> nesterov = {};
+  std::optional<std::pair<double, double>> betas = {};
+  std::optional<double> eps = {};
+  std::optional<bool> amsgrad = {};
+  std::optional<double> alpha = {};
+  std::optional<bool> centered = {};
+  std::optional<bool> maximize = {};
+  std::optional<std::int64_t> ns_steps = {};
+  std::optional<AdjustLr> adjust_lr = {};
+  /// Muon: false for a group that AdamW steps.
+  std::optional<bool> use_muon = {};
 };
 
-/// Holds handles to the parameters and steps them along their gradients. A step writes parameters in place, off the
-/// tape; it never changes a gradient, and skips a parameter that has none, with its state. ValueError for an empty
-/// list, for a parameter given twice or expanded, and for settings out of range.
+/// Holds handles to the parameters and steps them along their gradients, all in one pass over memory. A step writes
+/// parameters in place, off the tape; it never changes a gradient, and skips a parameter that has none, with its state.
+/// ValueError for an empty list, for a parameter given twice or expanded, and for settings out of range.
 class Optimizer {
  public:
-  struct Group {
-    Tensors parameters;
-    double lr;
-    double weight_decay;
-  };
-
   virtual ~Optimizer() = default;
   Optimizer(Optimizer&&) = delete;  // and so no copies
 
@@ -34,36 +50,83 @@ class Optimizer {
   /// Clears the gradients: they are undefined until the next sweep.
   void zero_grad() const;
 
-  const std::vector<Group>& groups() const { return groups_; }
+  /// With all settings that the optimizer has, and no others.
+  const std::vector<ParamGroup>& groups() const { return groups_; }
+  /// More parameters, as when layers are unfrozen. The errors of a constructor; then nothing is added.
+  void add_param_group(ParamGroup group);
   /// IndexError if there is no such group.
-  double lr(std::size_t group = 0) const { return groups_[checked(group)].lr; }
+  double lr(std::size_t group = 0) const { return *groups_[checked(group)].lr; }
   /// For every group.
   void set_lr(double lr);
   void set_lr(double lr, std::size_t group);
 
- protected:
-  /// `name` is the optimizer's, for error texts (a literal); lr and weight_decay are the defaults of groups.
-  Optimizer(const char* name, std::vector<ParamGroup> groups, double lr, double weight_decay);
+  /// "groups.0.lr" and the other settings, "groups.0.parameters" (how many); and of each parameter that was stepped,
+  /// counted over all groups, "state.0.step" and what its rule remembers under PyTorch's names ("state.0.exp_avg").
+  /// The tensors share memory with the optimizer's.
+  StateDict state_dict() const;
+  /// Copies values in, settings too; the next steps are then those of the saved optimizer, to the last bit. The groups
+  /// must be alike. ValueError that lists all that is missing, unexpected or wrong, and then nothing is changed.
+  void load_state_dict(const StateDict& entries);
+  /// The same error, without loading.
+  void check_state_dict(const StateDict& entries) const;
 
-  /// Updates parameter number `index` (counted over all groups). Both arrays are contiguous and of one dtype.
-  virtual void update(std::size_t index, const core::Array& parameter, const core::Array& gradient,
-                      const Group& group) = 0;
-  /// What is remembered of a parameter, which a step needs in the parameter's shape and dtype; undefined if nothing.
-  virtual core::Array state(std::size_t) const { return {}; }
-  /// ValueError unless value is finite and >= 0.
-  void check_not_negative(const char* setting, double value) const;
-  std::size_t parameter_count() const { return parameter_count_; }
+ protected:
+  static constexpr std::size_t kSlots = 3;
+  /// What is remembered of a parameter: arrays of its shape and dtype, zero at first, undefined until needed.
+  struct State {
+    std::int64_t steps = 0;
+    std::array<core::Array, kSlots> slots;
+  };
+  /// One parameter in a step, which has been counted. Arrays are contiguous and of one dtype.
+  struct Item {
+    const Tensor* tensor;
+    State* state;
+    const ParamGroup* group;
+    core::Array parameter;
+    core::Array gradient;    // only to be read
+    core::Array memory;      // the parameter's own, which may have gaps
+    bool first = false;      // an array of the state has just been made
+    std::int64_t begin = 0;  // its first element, counted over all items
+  };
+
+  /// `name` (a literal) is for error texts; `slots` are the names of a state's arrays.
+  Optimizer(const char* name, std::array<std::string_view, kSlots> slots) : name_(name), slot_names_(slots) {}
+  /// The end of every constructor.
+  void start(std::vector<ParamGroup> groups);
+
+  /// All settings that a group has, with the optimizer's values.
+  virtual ParamGroup defaults(const ParamGroup& group) const = 0;
+  /// ValueError if settings, each in its range, don't fit together.
+  virtual void check(const ParamGroup&) const {}
+  /// Which of a state's arrays a group needs.
+  virtual std::array<bool, kSlots> needs(const ParamGroup& group) const = 0;
+  /// Updates elements begin ... end - 1 of a parameter, on this thread.
+  virtual void update(const Item& item, std::int64_t begin, std::int64_t end) const = 0;
+  /// Updates everything: by default elementwise, by sweep().
+  virtual void update_all(std::span<Item> items) const { sweep(items); }
+  /// update() for all elements of all items, in parallel.
+  void sweep(std::span<Item> items) const;
+  const char* name() const { return name_; }
 
  private:
-  /// visit(index, parameter, gradient, group) for every parameter that has a gradient.
-  template <class Visit>
-  void visit_gradients(const Visit& visit);
+  struct Loaded;
+  Loaded read(const StateDict& entries) const;
+  std::vector<Item> collect();
+  void check_parameters(const Tensors& parameters) const;
+  void check_ranges(const ParamGroup& settings) const;
   /// `group`; IndexError if there is no such group.
   std::size_t checked(std::size_t group) const;
 
   const char* name_;
-  std::vector<Group> groups_;
-  std::size_t parameter_count_;
+  std::array<std::string_view, kSlots> slot_names_;
+  std::vector<ParamGroup> groups_;
+  std::vector<State> states_;  // one for each parameter
+  std::vector<Item> items_;    // empty between steps; it keeps its memory
 };
+
+/// Matrices (and what has more dimensions), which decay, and the rest (biases, norms), which doesn't. Embeddings are
+/// matrices.
+std::vector<ParamGroup> decay_groups(const Tensors& parameters, double weight_decay);
+std::vector<ParamGroup> decay_groups(const std::vector<NamedTensor>& parameters, double weight_decay);
 
 }  // namespace tapegrad::optim

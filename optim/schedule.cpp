@@ -1,39 +1,87 @@
 #include <tapegrad/optim/schedule.hpp>
 
+#include <algorithm>
 #include <cmath>
-#include <numbers>
 
-#include <fmt/format.h>
+#include <tapegrad/autograd/creation.hpp>
+#include <tapegrad/autograd/format.hpp>
+#include <tapegrad/optim/reading.hpp>
 
 namespace tapegrad::optim {
 
-CosineSchedule::CosineSchedule(Optimizer& optimizer, const CosineOptions& options)
-    : optimizer_(optimizer), options_(options) {
-  if (options.total_steps <= 0)
-    throw ValueError(fmt::format("CosineSchedule: total_steps must be positive; got {}", options.total_steps));
-  if (options.warmup_steps < 0 || options.warmup_steps > options.total_steps)
-    throw ValueError(fmt::format("CosineSchedule: warmup_steps must be in [0, total_steps = {}]; got {}",
-                                 options.total_steps, options.warmup_steps));
-  if (!(options.min_lr >= 0 && std::isfinite(options.min_lr)))
-    throw ValueError(fmt::format("CosineSchedule: min_lr must be finite and not negative; got {}", options.min_lr));
-  for (const Optimizer::Group& group : optimizer.groups()) highest_.push_back(group.lr);
+Schedule::Schedule(Optimizer& optimizer, Curve curve) : optimizer_(optimizer), curve_(std::move(curve)) {
   set_steps(0);
 }
 
-void CosineSchedule::set_steps(std::int64_t steps) {
-  if (steps < 0) throw ValueError(fmt::format("CosineSchedule: steps must not be negative; got {}", steps));
+void Schedule::set_steps(std::int64_t steps) {
+  if (steps < 0) throw ValueError(fmt::format("{}: steps must not be negative; got {}", curve_.name, steps));
+  for (std::size_t group = bases_.size(); group < optimizer_.groups().size(); ++group)
+    bases_.push_back(optimizer_.lr(group));
+  std::vector<double> rates;
+  for (std::size_t group = 0; group < bases_.size(); ++group) {
+    rates.push_back(lr_at(steps, group));
+    if (!(rates.back() >= 0 && std::isfinite(rates.back())))
+      throw ValueError(fmt::format("{}: a rate must be finite and not negative; got {} at step {}", curve_.name,
+                                   rates.back(), steps));
+  }
+  for (std::size_t group = 0; group < rates.size(); ++group) optimizer_.set_lr(rates[group], group);
   steps_ = steps;
-  for (std::size_t group = 0; group < highest_.size(); ++group) optimizer_.set_lr(lr_at(steps, group), group);
 }
 
-double CosineSchedule::lr_at(std::int64_t step, std::size_t group) const {
-  optimizer_.lr(group);  // there is such a group
-  const double highest = highest_[group];
-  const auto [total, warmup, lowest] = options_;
-  if (step < warmup) return highest * static_cast<double>(step + 1) / static_cast<double>(warmup);
-  if (step >= total) return lowest;
-  const double progress = static_cast<double>(step - warmup) / static_cast<double>(total - warmup);
-  return lowest + 0.5 * (highest - lowest) * (1 + std::cos(std::numbers::pi * progress));
+double Schedule::lr_at(std::int64_t step, std::size_t group) const {
+  const double now = optimizer_.lr(group);  // there is such a group
+  return curve_.rate(group < bases_.size() ? bases_[group] : now, step);
+}
+
+StateDict Schedule::state_dict() const {
+  return {{"steps", tensor(steps_)},
+          {"base_lrs", from_vector(bases_, {static_cast<std::int64_t>(bases_.size())}, float64)}};
+}
+
+void Schedule::load_state_dict(const StateDict& entries) {
+  Reading reading(curve_.name, entries);
+  const StateDict own = state_dict();
+  const Tensor *steps = reading.get("steps", own.at("steps")), *bases = reading.get("base_lrs", own.at("base_lrs"));
+  if (steps && steps->item() < 0) reading.wrong("steps", fmt::format("not negative, got {}", steps->item()));
+  if (bases)
+    for (const double base : bases->to_vector<double>())
+      if (!(base >= 0 && std::isfinite(base)))
+        reading.wrong("base_lrs", fmt::format("finite and not negative, got {}", base));
+  reading.finish();
+  const std::vector<double> before = std::exchange(bases_, bases->to_vector<double>());
+  try {
+    set_steps(steps->to_vector<std::int64_t>()[0]);
+  } catch (...) {
+    bases_ = before;
+    throw;
+  }
+}
+
+std::string Schedule::curve(std::int64_t steps, std::size_t group) const {
+  if (steps < 1) throw ValueError(fmt::format("{}: a curve must have steps; got {}", curve_.name, steps));
+  constexpr std::int64_t kWidth = 60, kRows = 4, kParts = 8, kMostSteps = 1 << 20;
+  constexpr const char* kBlocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  const std::int64_t stride = steps / kMostSteps + 1, width = std::min(kWidth, steps);
+  double highest = lr_at(0, group);
+  std::int64_t where = 0;
+  for (std::int64_t step = 0; step < steps; step += stride)
+    if (const double rate = lr_at(step, group); rate > highest) {
+      highest = rate;
+      where = step;
+    }
+  std::string text = fmt::format("{}, {} steps: first {:.6g}, highest {:.6g} at step {}, last {:.6g}", curve_.name,
+                                 steps, lr_at(0, group), highest, where, lr_at(steps - 1, group));
+  for (std::int64_t row = kRows - 1; row >= 0; --row) {
+    std::string line;
+    for (std::int64_t column = 0; column < width; ++column) {
+      const double share =
+          highest > 0 ? lr_at(column * (steps - 1) / std::max<std::int64_t>(width - 1, 1), group) / highest : 0;
+      const std::int64_t level = std::llround(std::clamp(share, 0.0, 1.0) * kRows * kParts);
+      line += kBlocks[std::clamp<std::int64_t>(level - row * kParts, 0, kParts)];
+    }
+    text += "\n" + line.substr(0, line.find_last_not_of(' ') + 1);
+  }
+  return text;
 }
 
 }  // namespace tapegrad::optim

@@ -6,32 +6,40 @@
 
 namespace tapegrad::optim {
 
-SGD::SGD(Tensors parameters, const SGDOptions& options)
-    : SGD(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
-
 SGD::SGD(std::vector<ParamGroup> groups, const SGDOptions& options)
-    : Optimizer("SGD", std::move(groups), options.lr, options.weight_decay),
-      options_(options),
-      momentum_buffers_(parameter_count()) {
-  check_not_negative("momentum", options.momentum);
-  check_not_negative("dampening", options.dampening);
-  if (options.nesterov && !(options.momentum > 0 && options.dampening == 0))
-    throw ValueError(fmt::format("SGD: nesterov needs momentum > 0 and dampening = 0; got {} and {}", options.momentum,
-                                 options.dampening));
+    : Optimizer("SGD", {"momentum_buffer"}), options_(options) {
+  start(std::move(groups));
 }
 
-void SGD::update(std::size_t index, const core::Array& parameter, const core::Array& gradient, const Group& group) {
-  core::Array& buffer = momentum_buffers_[index];
-  const bool first = !buffer.defined();
-  if (first && options_.momentum != 0) buffer = core::Array(parameter.shape(), parameter.dtype());
-  core::kernels::sgd_step(parameter, gradient, buffer,
-                          {.lr = group.lr,
-                           .momentum = options_.momentum,
-                           .dampening = options_.dampening,
-                           .weight_decay = group.weight_decay,
-                           .nesterov = options_.nesterov,
-                           .maximize = options_.maximize,
-                           .first = first});
+ParamGroup SGD::defaults(const ParamGroup&) const {
+  return {.parameters = {},
+          .lr = options_.lr,
+          .weight_decay = options_.weight_decay,
+          .momentum = options_.momentum,
+          .dampening = options_.dampening,
+          .nesterov = options_.nesterov,
+          .maximize = options_.maximize};
+}
+
+void SGD::check(const ParamGroup& group) const {
+  if (*group.nesterov && !(*group.momentum > 0 && *group.dampening == 0))
+    throw ValueError(fmt::format("SGD: nesterov needs momentum > 0 and dampening = 0; got {} and {}", *group.momentum,
+                                 *group.dampening));
+}
+
+std::array<bool, Optimizer::kSlots> SGD::needs(const ParamGroup& group) const { return {*group.momentum != 0}; }
+
+void SGD::update(const Item& item, std::int64_t begin, std::int64_t end) const {
+  const ParamGroup& group = *item.group;
+  const bool remembers = *group.momentum != 0;
+  core::kernels::sgd_step({begin, end}, item.parameter, item.gradient, remembers ? item.state->slots[0] : core::Array(),
+                          {.lr = *group.lr,
+                           .momentum = *group.momentum,
+                           .dampening = *group.dampening,
+                           .weight_decay = *group.weight_decay,
+                           .nesterov = *group.nesterov,
+                           .maximize = *group.maximize,
+                           .first = item.first});
 }
 
 }  // namespace tapegrad::optim

@@ -18,16 +18,17 @@ struct SGDOptions {
 /// b with nesterov; p -= lr g.
 class SGD final : public Optimizer {
  public:
-  explicit SGD(Tensors parameters, const SGDOptions& options = {});
+  explicit SGD(Tensors parameters, const SGDOptions& options = {})
+      : SGD(std::vector<ParamGroup>{{.parameters = std::move(parameters)}}, options) {}
   explicit SGD(std::vector<ParamGroup> groups, const SGDOptions& options = {});
 
  private:
-  void update(std::size_t index, const core::Array& parameter, const core::Array& gradient,
-              const Group& group) override;
-  core::Array state(std::size_t index) const override { return momentum_buffers_[index]; }
+  ParamGroup defaults(const ParamGroup&) const override;
+  void check(const ParamGroup& group) const override;
+  std::array<bool, kSlots> needs(const ParamGroup& group) const override;
+  void update(const Item& item, std::int64_t begin, std::int64_t end) const override;
 
   SGDOptions options_;
-  std::vector<core::Array> momentum_buffers_;  // undefined before a parameter's first step
 };
 
 }  // namespace tapegrad::optim

@@ -10,13 +10,11 @@
 namespace tapegrad::core::kernels {
 namespace {
 
-/// update(i, count) for batches of elements i ... i + count that cover [0, size), in parallel.
+/// update(i, count) for batches of elements i ... i + count.
 template <class T, class Update>
-void update_all(std::int64_t size, const Update& update) {
-  parallel_ranges(size, kElementsPerTask, [&](std::int64_t begin, std::int64_t end) {
-    const Update f = update;  // a copy: what it stores can't reach it
-    for_each_batch<T>(end - begin, [&](std::int64_t i, auto count) { f(begin + i, count); });
-  });
+void for_all(Elements elements, const Update& update) {
+  const Update f = update;  // a copy: what it stores can't reach it
+  for_each_batch<T>(elements.end - elements.begin, [&](std::int64_t i, auto count) { f(elements.begin + i, count); });
 }
 
 template <class T>
@@ -51,7 +49,8 @@ double norm_power_of(const T* x, std::int64_t size, double p) {
 
 }  // namespace
 
-void sgd_step(const Array& parameter, const Array& gradient, const Array& buffer, const SgdStep& step) {
+void sgd_step(Elements elements, const Array& parameter, const Array& gradient, const Array& buffer,
+              const SgdStep& step) {
   dispatch_floating("sgd_step", parameter.dtype(), [&]<class T>(Type<T>) {
     using Batch = xsimd::batch<T>;
     T *const to = parameter.data<T>(), *const memory = data_or_null<T>(buffer);
@@ -60,7 +59,7 @@ void sgd_step(const Array& parameter, const Array& gradient, const Array& buffer
     const Batch kept = all_lanes<T>(1 - step.dampening), decay = all_lanes<T>(step.weight_decay);
     const Batch sign = all_lanes<T>(step.maximize ? -1 : 1);
     const bool nesterov = step.nesterov, first = step.first;
-    update_all<T>(parameter.numel(), [=](std::int64_t i, auto count) {
+    for_all<T>(elements, [=](std::int64_t i, auto count) {
       const Batch p = load(to + i, count);
       Batch g = load(from + i, count) * sign + p * decay;
       if (memory) {
@@ -73,7 +72,7 @@ void sgd_step(const Array& parameter, const Array& gradient, const Array& buffer
   });
 }
 
-void adam_step(const Array& parameter, const Array& gradient, const Array& mean, const Array& square,
+void adam_step(Elements elements, const Array& parameter, const Array& gradient, const Array& mean, const Array& square,
                const Array& largest, const AdamStep& step) {
   const auto n = static_cast<double>(step.number);
   dispatch_floating("adam_step", parameter.dtype(), [&]<class T>(Type<T>) {
@@ -88,7 +87,7 @@ void adam_step(const Array& parameter, const Array& gradient, const Array& mean,
     const Batch shrink = all_lanes<T>(step.decoupled ? 1 - step.lr * step.weight_decay : 1.0);
     const Batch decay = all_lanes<T>(step.decoupled ? 0.0 : step.weight_decay);
     const Batch sign = all_lanes<T>(step.maximize ? -1 : 1), eps = all_lanes<T>(step.eps);
-    update_all<T>(parameter.numel(), [=](std::int64_t i, auto count) {
+    for_all<T>(elements, [=](std::int64_t i, auto count) {
       const Batch p = load(to + i, count);
       const Batch g = load(from + i, count) * sign + p * decay;
       const Batch m = load(means + i, count) * keep1 + g * new1;
@@ -104,12 +103,72 @@ void adam_step(const Array& parameter, const Array& gradient, const Array& mean,
   });
 }
 
+void rmsprop_step(Elements elements, const Array& parameter, const Array& gradient, const Array& square,
+                  const Array& buffer, const Array& mean, const RmspropStep& step) {
+  dispatch_floating("rmsprop_step", parameter.dtype(), [&]<class T>(Type<T>) {
+    using Batch = xsimd::batch<T>;
+    T *const to = parameter.data<T>(), *const squares = square.data<T>();
+    T *const memory = data_or_null<T>(buffer), *const means = data_or_null<T>(mean);
+    const T* const from = gradient.data<T>();
+    const Batch keep = all_lanes<T>(step.alpha), fresh = all_lanes<T>(1 - step.alpha);
+    const Batch decay = all_lanes<T>(step.weight_decay), momentum = all_lanes<T>(step.momentum);
+    const Batch lr = all_lanes<T>(step.lr), eps = all_lanes<T>(step.eps);
+    const Batch sign = all_lanes<T>(step.maximize ? -1 : 1), zero = all_lanes<T>(0);
+    for_all<T>(elements, [=](std::int64_t i, auto count) {
+      const Batch p = load(to + i, count);
+      const Batch g = load(from + i, count) * sign + p * decay;
+      Batch v = load(squares + i, count) * keep + g * g * fresh;
+      store(squares + i, v, count);
+      if (means) {
+        const Batch m = load(means + i, count) * keep + g * fresh;
+        store(means + i, m, count);
+        v = choose(v - m * m > zero, v - m * m, zero);  // a variance; rounding can make it negative
+      }
+      Batch change = g / (xsimd::sqrt(v) + eps);
+      if (memory) {
+        change += load(memory + i, count) * momentum;
+        store(memory + i, change, count);
+      }
+      store(to + i, p - lr * change, count);
+    });
+  });
+}
+
+void lion_step(Elements elements, const Array& parameter, const Array& gradient, const Array& mean,
+               const LionStep& step) {
+  dispatch_floating("lion_step", parameter.dtype(), [&]<class T>(Type<T>) {
+    using Batch = xsimd::batch<T>;
+    T *const to = parameter.data<T>(), *const means = mean.data<T>();
+    const T* const from = gradient.data<T>();
+    const Batch keep1 = all_lanes<T>(step.beta1), new1 = all_lanes<T>(1 - step.beta1);
+    const Batch keep2 = all_lanes<T>(step.beta2), new2 = all_lanes<T>(1 - step.beta2);
+    const Batch shrink = all_lanes<T>(1 - step.lr * step.weight_decay), lr = all_lanes<T>(step.lr);
+    const Batch sign = all_lanes<T>(step.maximize ? -1 : 1), zero = all_lanes<T>(0);
+    for_all<T>(elements, [=](std::int64_t i, auto count) {
+      const Batch g = load(from + i, count) * sign, m = load(means + i, count);
+      const Batch c = m * keep1 + g * new1;
+      const Batch direction = xsimd::select(c > zero, lr, xsimd::select(c < zero, -lr, c));  // 0 and NaN stay
+      store(means + i, m * keep2 + g * new2, count);
+      store(to + i, load(to + i, count) * shrink - direction, count);
+    });
+  });
+}
+
+void average_in_place(Elements elements, const Array& to, const Array& from, double keep) {
+  dispatch_floating("average_in_place", to.dtype(), [&]<class T>(Type<T>) {
+    const xsimd::batch<T> old = all_lanes<T>(keep), fresh = all_lanes<T>(1 - keep);
+    for_all<T>(elements, [=, a = to.data<T>(), b = from.data<T>()](std::int64_t i, auto count) {
+      store(a + i, load(a + i, count) * old + load<T>(b + i, count) * fresh, count);
+    });
+  });
+}
+
 double norm_power(const Array& array, double p) {
   const std::int64_t size = array.numel();
-  std::vector<double> parts(static_cast<std::size_t>((size + kElementsPerTask - 1) / kElementsPerTask));
+  std::vector<double> parts(static_cast<std::size_t>((size + kStepElementsPerTask - 1) / kStepElementsPerTask));
   dispatch_floating("norm_power", array.dtype(), [&]<class T>(Type<T>) {
-    parallel_ranges(size, kElementsPerTask, [&](std::int64_t begin, std::int64_t end) {
-      parts[static_cast<std::size_t>(begin / kElementsPerTask)] =
+    parallel_ranges(size, kStepElementsPerTask, [&](std::int64_t begin, std::int64_t end) {
+      parts[static_cast<std::size_t>(begin / kStepElementsPerTask)] =
           norm_power_of(array.data<T>() + begin, end - begin, p);
     });
   });
@@ -121,8 +180,10 @@ double norm_power(const Array& array, double p) {
 
 void scale_in_place(const Array& array, double factor) {
   dispatch_floating("scale_in_place", array.dtype(), [&]<class T>(Type<T>) {
-    update_all<T>(array.numel(), [data = array.data<T>(), by = all_lanes<T>(factor)](std::int64_t i, auto count) {
-      store(data + i, load(data + i, count) * by, count);
+    parallel_ranges(array.numel(), kStepElementsPerTask, [&](std::int64_t begin, std::int64_t end) {
+      for_all<T>({begin, end}, [data = array.data<T>(), by = all_lanes<T>(factor)](std::int64_t i, auto count) {
+        store(data + i, load(data + i, count) * by, count);
+      });
     });
   });
 }

@@ -7,14 +7,23 @@
 
 namespace tapegrad::core::kernels {
 
+/// Elements that are worth a thread.
+inline constexpr std::int64_t kStepElementsPerTask = 1 << 14;
+
+/// The steps update elements begin ... end - 1, on this thread.
+struct Elements {
+  std::int64_t begin, end;
+};
+
 struct SgdStep {
   double lr, momentum, dampening, weight_decay;
   bool nesterov, maximize;
-  /// The buffer is undefined memory yet, and starts as the gradient.
+  /// The buffer starts as the gradient.
   bool first;
 };
 /// `buffer` is undefined without momentum.
-void sgd_step(const Array& parameter, const Array& gradient, const Array& buffer, const SgdStep& step);
+void sgd_step(Elements elements, const Array& parameter, const Array& gradient, const Array& buffer,
+              const SgdStep& step);
 
 struct AdamStep {
   double lr, beta1, beta2, eps, weight_decay;
@@ -25,8 +34,26 @@ struct AdamStep {
   std::int64_t number;
 };
 /// `largest` is undefined without amsgrad.
-void adam_step(const Array& parameter, const Array& gradient, const Array& mean, const Array& square,
+void adam_step(Elements elements, const Array& parameter, const Array& gradient, const Array& mean, const Array& square,
                const Array& largest, const AdamStep& step);
+
+struct RmspropStep {
+  double lr, alpha, eps, weight_decay, momentum;
+  bool maximize;
+};
+/// `buffer` is undefined without momentum, `mean` unless centered.
+void rmsprop_step(Elements elements, const Array& parameter, const Array& gradient, const Array& square,
+                  const Array& buffer, const Array& mean, const RmspropStep& step);
+
+struct LionStep {
+  double lr, beta1, beta2, weight_decay;
+  bool maximize;
+};
+void lion_step(Elements elements, const Array& parameter, const Array& gradient, const Array& mean,
+               const LionStep& step);
+
+/// to = keep to + (1 - keep) from.
+void average_in_place(Elements elements, const Array& to, const Array& from, double keep);
 
 /// Sum of |x|^p; for infinite p the largest |x|. NaN if any element is.
 double norm_power(const Array& array, double p);

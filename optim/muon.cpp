@@ -1,0 +1,121 @@
+#include <tapegrad/optim/muon.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include <tapegrad/autograd/format.hpp>
+#include <tapegrad/core/kernels/muon.hpp>
+#include <tapegrad/core/kernels/optimizer_steps.hpp>
+#include <tapegrad/core/threads.hpp>
+
+namespace tapegrad::optim {
+
+Muon::Muon(std::vector<ParamGroup> groups, const MuonOptions& options)
+    : Optimizer("Muon", {"momentum_buffer", "exp_avg", "exp_avg_sq"}), options_(options) {
+  if (options.adamw.amsgrad || options.adamw.maximize)
+    throw ValueError("Muon: AdamW's amsgrad and maximize must be false; got true; use an optimizer for each");
+  start(std::move(groups));
+}
+
+Muon::Muon(const std::vector<NamedTensor>& parameters, const MuonOptions& options,
+           const std::vector<std::string>& excluded)
+    : Muon(muon_groups(parameters, excluded), options) {}
+
+ParamGroup Muon::defaults(const ParamGroup& group) const {
+  if (!group.use_muon.value_or(true))
+    return {.parameters = {},
+            .lr = options_.adamw.lr,
+            .weight_decay = options_.adamw.weight_decay,
+            .betas = options_.adamw.betas,
+            .eps = options_.adamw.eps,
+            .use_muon = false};
+  return {.parameters = {},
+          .lr = options_.lr,
+          .weight_decay = options_.weight_decay,
+          .momentum = options_.momentum,
+          .nesterov = options_.nesterov,
+          .eps = options_.eps,
+          .ns_steps = options_.ns_steps,
+          .adjust_lr = options_.adjust_lr,
+          .use_muon = true};
+}
+
+void Muon::check(const ParamGroup& group) const {
+  if (!*group.use_muon) return;
+  if (*group.momentum >= 1) throw ValueError(fmt::format("Muon: momentum must be in [0, 1); got {}", *group.momentum));
+  if (!(*group.eps > 0)) throw ValueError(fmt::format("Muon: eps must be positive; got {}", *group.eps));
+  if (*group.ns_steps < 1 || *group.ns_steps > 100)
+    throw ValueError(fmt::format("Muon: ns_steps must be from 1 to 100; got {}", *group.ns_steps));
+  for (const Tensor& parameter : group.parameters)
+    if (parameter.rank() != 2)
+      throw ValueError(
+          fmt::format("Muon: parameters must be matrices; got shape {}; put it in a group with use_muon = "
+                      "false",
+                      parameter.shape()));
+}
+
+std::array<bool, Optimizer::kSlots> Muon::needs(const ParamGroup& group) const {
+  return {*group.use_muon, !*group.use_muon, !*group.use_muon};
+}
+
+void Muon::update(const Item& item, std::int64_t begin, std::int64_t end) const {
+  const ParamGroup& group = *item.group;
+  core::kernels::adam_step({begin, end}, item.parameter, item.gradient, item.state->slots[1], item.state->slots[2], {},
+                           {.lr = *group.lr,
+                            .beta1 = group.betas->first,
+                            .beta2 = group.betas->second,
+                            .eps = *group.eps,
+                            .weight_decay = *group.weight_decay,
+                            .decoupled = true,
+                            .maximize = false,
+                            .number = item.state->steps});
+}
+
+void Muon::update_all(std::span<Item> items) const {
+  const auto rest = std::partition(items.begin(), items.end(), [](const Item& item) { return *item.group->use_muon; });
+  const std::span<Item> matrices(items.begin(), rest);
+  std::sort(matrices.begin(), matrices.end(),
+            [](const Item& a, const Item& b) { return a.parameter.numel() > b.parameter.numel(); });
+  // Each matrix on one thread, the large ones first; one alone gets all threads inside its products.
+  core::parallel_for(static_cast<std::int64_t>(matrices.size()), [&](std::int64_t i) {
+    const Item& item = matrices[static_cast<std::size_t>(i)];
+    const ParamGroup& group = *item.group;
+    const auto rows = static_cast<double>(item.parameter.size(0)),
+               columns = static_cast<double>(item.parameter.size(1));
+    core::kernels::muon_step(
+        item.parameter, item.gradient, item.state->slots[0],
+        {.lr = *group.lr,
+         .momentum = *group.momentum,
+         .weight_decay = *group.weight_decay,
+         .eps = *group.eps,
+         .nesterov = *group.nesterov,
+         .iterations = *group.ns_steps,
+         .scale = *group.adjust_lr == AdjustLr::original ? std::sqrt(std::max(1.0, rows / columns))
+                                                         : 0.2 * std::sqrt(std::max(rows, columns))});
+  });
+  sweep({rest, items.end()});
+}
+
+std::vector<ParamGroup> muon_groups(const std::vector<NamedTensor>& parameters,
+                                    const std::vector<std::string>& excluded) {
+  std::vector<ParamGroup> groups = {{.parameters = {}, .use_muon = true},
+                                    {.parameters = {}, .use_muon = false},
+                                    {.parameters = {}, .use_muon = false}};
+  const auto is_under = [](const std::string& name, const std::string& above) {
+    return name == above || name.rfind(above + ".", 0) == 0;
+  };
+  for (const std::string& name : excluded)
+    if (std::none_of(parameters.begin(), parameters.end(), [&](const auto& p) { return is_under(p.name, name); }))
+      throw ValueError(
+          fmt::format("muon_groups: an excluded name must be that of a parameter or a module; got \"{}\"", name));
+  for (const auto& [name, tensor] : parameters) {
+    const bool out =
+        std::any_of(excluded.begin(), excluded.end(), [&, n = name](const auto& e) { return is_under(n, e); });
+    groups[tensor.rank() < 2 ? 2 : out || tensor.rank() > 2 ? 1 : 0].parameters.push_back(tensor);
+  }
+  return groups;
+}
+
+}  // namespace tapegrad::optim

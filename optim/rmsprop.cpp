@@ -1,0 +1,42 @@
+#include <tapegrad/optim/rmsprop.hpp>
+
+#include <fmt/format.h>
+
+#include <tapegrad/core/kernels/optimizer_steps.hpp>
+
+namespace tapegrad::optim {
+
+RMSprop::RMSprop(std::vector<ParamGroup> groups, const RMSpropOptions& options)
+    : Optimizer("RMSprop", {"square_avg", "momentum_buffer", "grad_avg"}), options_(options) {
+  start(std::move(groups));
+}
+
+ParamGroup RMSprop::defaults(const ParamGroup&) const {
+  return {.parameters = {},
+          .lr = options_.lr,
+          .weight_decay = options_.weight_decay,
+          .momentum = options_.momentum,
+          .eps = options_.eps,
+          .alpha = options_.alpha,
+          .centered = options_.centered,
+          .maximize = options_.maximize};
+}
+
+void RMSprop::check(const ParamGroup& group) const {
+  if (*group.alpha > 1) throw ValueError(fmt::format("RMSprop: alpha must be in [0, 1]; got {}", *group.alpha));
+}
+
+void RMSprop::update(const Item& item, std::int64_t begin, std::int64_t end) const {
+  const auto& [square, buffer, mean] = item.state->slots;
+  const ParamGroup& group = *item.group;
+  core::kernels::rmsprop_step({begin, end}, item.parameter, item.gradient, square,
+                              *group.momentum > 0 ? buffer : core::Array(), *group.centered ? mean : core::Array(),
+                              {.lr = *group.lr,
+                               .alpha = *group.alpha,
+                               .eps = *group.eps,
+                               .weight_decay = *group.weight_decay,
+                               .momentum = *group.momentum,
+                               .maximize = *group.maximize});
+}
+
+}  // namespace tapegrad::optim

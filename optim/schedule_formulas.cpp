@@ -1,0 +1,144 @@
+// What each schedule's settings must be, and its rate at a step.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include <fmt/format.h>
+
+#include <tapegrad/optim/schedule.hpp>
+
+namespace tapegrad::optim {
+namespace {
+
+template <class T>
+void require(bool holds, const char* name, const char* what, const T& got) {
+  if (!holds) throw ValueError(fmt::format("{}: {}; got {}", name, what, got));
+}
+void require_rate(const char* name, const char* what, double value) {
+  require(value >= 0 && std::isfinite(value), name, what, value);
+}
+
+/// From `first` to `last` as `progress` goes from 0 to 1: half a cosine.
+double half_cosine(double first, double last, double progress) {
+  return last + 0.5 * (first - last) * (1 + std::cos(std::numbers::pi * progress));
+}
+
+double ratio(std::int64_t a, std::int64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
+
+}  // namespace
+
+void StepLROptions::check() const {
+  require(step_size > 0, kName, "step_size must be positive", step_size);
+  require_rate(kName, "gamma must be finite and not negative", gamma);
+}
+double StepLROptions::rate(double base, std::int64_t step) const {
+  return base * std::pow(gamma, static_cast<double>(step / step_size));
+}
+
+void MultiStepLROptions::check() const {
+  require(!milestones.empty(), kName, "milestones must be steps", "none");
+  for (const std::int64_t milestone : milestones)
+    require(milestone >= 0, kName, "milestones must not be negative", milestone);
+  require_rate(kName, "gamma must be finite and not negative", gamma);
+}
+double MultiStepLROptions::rate(double base, std::int64_t step) const {
+  const auto is_past = [step](std::int64_t milestone) { return milestone <= step; };
+  return base * std::pow(gamma, static_cast<double>(std::count_if(milestones.begin(), milestones.end(), is_past)));
+}
+std::int64_t MultiStepLROptions::span() const {
+  return milestones.empty() ? 0 : *std::max_element(milestones.begin(), milestones.end()) * 4 / 3 + 1;
+}
+
+void ExponentialLROptions::check() const {
+  require(gamma > 0 && std::isfinite(gamma), kName, "gamma must be finite and positive", gamma);
+}
+double ExponentialLROptions::rate(double base, std::int64_t step) const {
+  return base * std::pow(gamma, static_cast<double>(step));
+}
+
+void LinearLROptions::check() const {
+  require_rate(kName, "start_factor must be finite and not negative", start_factor);
+  require_rate(kName, "end_factor must be finite and not negative", end_factor);
+  require(total_iters > 0, kName, "total_iters must be positive", total_iters);
+}
+double LinearLROptions::rate(double base, std::int64_t step) const {
+  return base * (start_factor + (end_factor - start_factor) * ratio(std::min(step, total_iters), total_iters));
+}
+
+void ConstantLROptions::check() const {
+  require_rate(kName, "factor must be finite and not negative", factor);
+  require(total_iters >= 0, kName, "total_iters must not be negative", total_iters);
+}
+double ConstantLROptions::rate(double base, std::int64_t step) const {
+  return step < total_iters ? base * factor : base;
+}
+
+void CosineAnnealingLROptions::check() const {
+  require(T_max > 0, kName, "T_max must be positive", T_max);
+  require_rate(kName, "eta_min must be finite and not negative", eta_min);
+}
+double CosineAnnealingLROptions::rate(double base, std::int64_t step) const {
+  return half_cosine(base, eta_min, ratio(step, T_max));
+}
+
+void CosineAnnealingWarmRestartsOptions::check() const {
+  require(T_0 > 0, kName, "T_0 must be positive", T_0);
+  require(T_mult >= 1, kName, "T_mult must be at least 1", T_mult);
+  require_rate(kName, "eta_min must be finite and not negative", eta_min);
+}
+double CosineAnnealingWarmRestartsOptions::rate(double base, std::int64_t step) const {
+  std::int64_t length = T_0;
+  if (T_mult == 1) step %= T_0;
+  for (; step >= length; length *= T_mult) step -= length;
+  return half_cosine(base, eta_min, ratio(step, length));
+}
+
+void OneCycleLROptions::check() const {
+  if (max_lr) require_rate(kName, "max_lr must be finite and not negative", *max_lr);
+  require(total_steps > 0, kName, "total_steps must be positive", total_steps);
+  require(pct_start >= 0 && pct_start <= 1, kName, "pct_start must be in [0, 1]", pct_start);
+  for (const double factor : {div_factor, final_div_factor})
+    require(factor > 0 && std::isfinite(factor), kName, "div_factor and final_div_factor must be positive", factor);
+}
+double OneCycleLROptions::rate(double base, std::int64_t step) const {
+  const double highest = max_lr.value_or(base), first = highest / div_factor, last = first / final_div_factor;
+  const double summit = pct_start * static_cast<double>(total_steps) - 1;
+  const double at = static_cast<double>(std::min(step, total_steps - 1)), end = static_cast<double>(total_steps - 1);
+  const auto between = [&](double from, double to, double progress) {
+    return anneal == Anneal::cos ? half_cosine(from, to, progress) : from + (to - from) * progress;
+  };
+  if (at <= summit) return between(first, highest, summit > 0 ? at / summit : 1.0);
+  return between(highest, last, (at - summit) / (end - summit));
+}
+
+void LambdaLROptions::check() const { require(bool(lr_lambda), kName, "lr_lambda must be a function", "none"); }
+
+void CosineOptions::check() const {
+  require(total_steps > 0, kName, "total_steps must be positive", total_steps);
+  require(warmup_steps >= 0 && warmup_steps <= total_steps, kName, "warmup_steps must be in [0, total_steps]",
+          warmup_steps);
+  require_rate(kName, "min_lr must be finite and not negative", min_lr);
+}
+double CosineOptions::rate(double base, std::int64_t step) const {
+  if (step < warmup_steps) return base * ratio(step + 1, warmup_steps);
+  if (step >= total_steps) return min_lr;
+  return half_cosine(base, min_lr, ratio(step - warmup_steps, total_steps - warmup_steps));
+}
+
+void SequentialLROptions::check() const {
+  require(!schedules.empty() && schedules.size() == milestones.size() + 1, kName,
+          "there must be one schedule more than milestones",
+          fmt::format("{} and {}", schedules.size(), milestones.size()));
+  for (std::size_t i = 0; i < milestones.size(); ++i)
+    require(milestones[i] > (i ? milestones[i - 1] : 0), kName, "milestones must be positive and rise", milestones[i]);
+}
+double SequentialLROptions::rate(double base, std::int64_t step) const {
+  const auto next = std::upper_bound(milestones.begin(), milestones.end(), step);
+  const std::int64_t start = next == milestones.begin() ? 0 : *(next - 1);
+  return schedules[static_cast<std::size_t>(next - milestones.begin())].rate(base, step - start);
+}
+std::int64_t SequentialLROptions::span() const {
+  return schedules.empty() ? 0 : (milestones.empty() ? 0 : milestones.back()) + schedules.back().span;
+}
+
+}  // namespace tapegrad::optim
