@@ -241,15 +241,14 @@ AttentionResult scaled_dot_product_attention(const Tensor& query, const Tensor& 
                                              const AttentionOptions& options) {
   const Shape scores = checked_scores(query, key, value, options.enable_gqa);
   check_options(options, query.dtype(), scores);
-  const AttentionCall call = prepared(query, key, value, options, scores);
+  const auto call = std::make_shared<const AttentionCall>(prepared(query, key, value, options, scores));
   const bool grouped = options.enable_gqa;
   if (options.need_weights) {
-    const AttentionResult result = composed_attention(call);
+    const AttentionResult result = composed_attention(*call);
     return {merged(result.output, grouped), merged(result.weights, grouped)};
   }
-  const bool composed = call.dropout > 0 && has_more_values(call);
-  const Tensor output = composed ? composed_attention(call).output : fused_attention(call);
-  return {merged(output, grouped), Tensor(), std::make_shared<const AttentionCall>(call)};
+  const bool composed = call->dropout > 0 && has_more_values(*call);
+  return {merged(composed ? composed_attention(*call).output : fused_attention(call), grouped), Tensor(), call};
 }
 
 AttentionResult scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,

@@ -23,13 +23,10 @@ kernels::AttentionInputs inputs_of(const AttentionCall& call, RandomState random
       broadcast_shapes("attention", call.value.shape().sub(0, call.value.rank() - 2), call.scores.sub(0, rank - 2));
   const Shape scores = with(leading, call.scores[rank - 2], call.scores[rank - 1]);
   const auto operand = [&](const Tensor& x) { return x.array().expanded(with(leading, x.size(-2), x.size(-1))); };
-  const auto option = [](const Tensor& x, const Shape& shape) {
-    return x.defined() ? x.array().expanded(shape) : Array();
-  };
   Array mask = call.mask.defined() ? call.mask.array().converted(boolean).expanded(scores) : Array();
   return {operand(call.query), operand(call.key),
-          operand(call.value), option(call.bias, scores),
-          std::move(mask),     option(call.key_lengths, leading),
+          operand(call.value), call.bias.defined() ? call.bias.array() : Array(),
+          std::move(mask),     call.key_lengths.defined() ? call.key_lengths.array().expanded(leading) : Array(),
           call.band,           call.scale,
           call.dropout,        random};
 }
@@ -61,7 +58,8 @@ Tensor fitted(Array gradient, const Tensor& input) {
 
 }  // namespace
 
-Tensor fused_attention(const AttentionCall& call) {
+Tensor fused_attention(const std::shared_ptr<const AttentionCall>& given) {
+  const AttentionCall& call = *given;
   const RandomState random =
       call.dropout > 0 ? core::take_random(kernels::dropout_counters(call.scores.numel())) : RandomState{};
   const autograd::Span span("attention");
@@ -69,7 +67,9 @@ Tensor fused_attention(const AttentionCall& call) {
   Tensors operands = {call.query, call.key, call.value};
   for (const Tensor& option : {call.bias, call.mask, call.key_lengths})
     if (option.defined()) operands.push_back(option);
-  auto backward = [call, random, count = operands.size(), stats = result.stats](const Tensor& g, const Tensor& output) {
+  auto backward = [given, random, count = operands.size(), stats = result.stats](const Tensor& g,
+                                                                                 const Tensor& output) {
+    const AttentionCall& call = *given;
     Tensors gradients;
     if (is_recording({g, call.query, call.key, call.value, call.bias.defined() ? call.bias : g})) {
       gradients = composed_gradients(g, call, random);

@@ -36,7 +36,7 @@ TEST(MultiHeadAttentionTest, IsAttentionOfEachHead) {
   const tg::Tensor x = tg::randn({2, 5, 6}, tg::float64);
   const auto heads = [](const tg::Tensor& t) { return t.reshape({2, 5, 3, 2}).permute({0, 2, 1, 3}); };
   const auto expected = attention_loops::attend(heads(mha.q_proj()(x)), heads(mha.k_proj()(x)), heads(mha.v_proj()(x)),
-                                                [](auto, std::int64_t i, std::int64_t j) { return j <= i; });
+                                                {.is_causal = true});
   const tg::Tensor merged = tg::from_vector(expected.output, {2, 3, 5, 2}, tg::float64).permute({0, 2, 1, 3});
   const tg::Tensor wanted = mha.out_proj()(merged.reshape({2, 5, 6}));
   EXPECT_TRUE(tg::allclose(mha(x, {.is_causal = true}), wanted, 0, 1e-12));
