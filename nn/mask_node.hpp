@@ -15,7 +15,9 @@ struct Mask::Node {
   std::shared_ptr<const Node> a, b;
 };
 
-/// Boolean [..., queries, keys]; undefined if nothing is blocked. `queries` are the keys that stand at the queries'
+/// The intersection that the mask is for `scores`, of which leading dimensions may be left out.
+MaskParts parts_of(const Mask::Node& node, const Shape& scores);
+/// Boolean, broadcasts to [..., queries, keys]. `queries` are the keys that stand at the queries'
 /// places (i + S - L), and parts.allowed has the rows and columns that are asked for.
 Tensor allowed_pairs(const MaskParts& parts, const Tensor& queries, const Tensor& keys);
 

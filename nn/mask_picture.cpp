@@ -80,7 +80,7 @@ std::string Mask::to_string(std::int64_t queries, std::int64_t keys) const {
   const Shape scores{queries, keys};
   std::string text =
       fmt::format("mask: {}, {} queries x {} keys", defined() ? describe(*node_) : "everything", queries, keys);
-  MaskParts parts = this->parts(scores);
+  MaskParts parts = defined() ? parts_of(*node_, scores) : MaskParts();
   const std::int64_t block = std::max<std::int64_t>(1, (std::max(queries, keys) + kCells - 1) / kCells);
   const Tensor rows = sampled(queries, block), columns = sampled(keys, block);
   if (parts.allowed.defined()) {
@@ -88,7 +88,6 @@ std::string Mask::to_string(std::int64_t queries, std::int64_t keys) const {
     parts.allowed = index_select(index_select(whole, -2, rows), -1, columns);
   }
   Tensor allowed = allowed_pairs(parts, rows + (keys - queries), columns);
-  if (!allowed.defined()) allowed = ones({1, 1}, boolean);
   allowed = expand(allowed, broadcast_shapes("mask", allowed.shape(), {rows.numel(), columns.numel()}));
   if (allowed.numel() > rows.numel() * columns.numel())
     text += fmt::format(", the first item of {}", allowed.shape().sub(0, allowed.rank() - 2));

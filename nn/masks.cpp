@@ -1,5 +1,8 @@
 #include <tapegrad/nn/masks.hpp>
 
+#include <algorithm>
+#include <limits>
+
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/format.hpp>
@@ -24,17 +27,16 @@ NodePointer complement(const NodePointer& node) {
   return node->kind == Node::Kind::complement ? node->a : combined(Node::Kind::complement, node);
 }
 
-Tensor both(const Tensor& a, const Tensor& b) { return !a.defined() ? b : !b.defined() ? a : logical_and(a, b); }
-
 MaskParts intersection(MaskParts a, const MaskParts& b) {
+  const auto both = [](Tensor& x, const Tensor& y, Tensor (*combine)(const Tensor&, const Tensor&)) {
+    if (y.defined()) x = x.defined() ? combine(x, y) : y;
+  };
   a.is_causal |= b.is_causal;
-  if (a.window && b.window)
-    a.window = Window(std::min(a.window->left, b.window->left), std::min(a.window->right, b.window->right));
-  else if (b.window)
-    a.window = b.window;
-  if (b.key_lengths.defined())
-    a.key_lengths = a.key_lengths.defined() ? minimum(a.key_lengths, b.key_lengths) : b.key_lengths;
-  a.allowed = both(a.allowed, b.allowed);
+  if (b.window)
+    a.window = !a.window ? *b.window
+                         : Window(std::min(a.window->left, b.window->left), std::min(a.window->right, b.window->right));
+  both(a.key_lengths, b.key_lengths, minimum);
+  both(a.allowed, b.allowed, logical_and);
   return a;
 }
 
@@ -68,27 +70,10 @@ void check_fit(const Node& leaf, const Shape& scores) {
   if (leaf.parts.allowed.defined()) check_broadcast("it", leaf.parts.allowed, scores, scores);
 }
 
-MaskParts parts_of(const Node& node, const Shape& scores);
-
-/// What all parts allow, broadcasting to the scores; undefined if nothing is blocked.
-Tensor dense(const MaskParts& parts, const Shape& scores) {
+/// Boolean, broadcasts to the scores.
+Tensor dense(const Node& node, const Shape& scores) {
   const std::int64_t keys = scores.back(), queries = scores[scores.rank() - 2];
-  return allowed_pairs(parts, arange(queries) + (keys - queries), arange(keys));
-}
-
-Tensor dense_or_ones(const Node& node, const Shape& scores) {
-  const Tensor allowed = dense(parts_of(node, scores), scores);
-  return allowed.defined() ? allowed : ones({1, 1}, boolean);
-}
-
-MaskParts parts_of(const Node& node, const Shape& scores) {
-  switch (node.kind) {
-    case Node::Kind::leaf: check_fit(node, scores); return node.parts;
-    case Node::Kind::intersection: return intersection(parts_of(*node.a, scores), parts_of(*node.b, scores));
-    case Node::Kind::complement: return {.allowed = logical_not(dense_or_ones(*node.a, scores))};
-    case Node::Kind::join: break;
-  }
-  return {.allowed = logical_or(dense_or_ones(*node.a, scores), dense_or_ones(*node.b, scores))};
+  return allowed_pairs(parts_of(node, scores), arange(queries) + (keys - queries), arange(keys));
 }
 
 NodePointer for_heads(const NodePointer& node) {
@@ -107,14 +92,26 @@ void check_length(const char* operation, const char* what, std::int64_t length) 
 
 }  // namespace
 
+MaskParts parts_of(const Node& node, const Shape& scores) {
+  switch (node.kind) {
+    case Node::Kind::leaf: check_fit(node, scores); return node.parts;
+    case Node::Kind::intersection: return intersection(parts_of(*node.a, scores), parts_of(*node.b, scores));
+    case Node::Kind::complement: return {.allowed = logical_not(dense(*node.a, scores))};
+    case Node::Kind::join: break;
+  }
+  return {.allowed = logical_or(dense(*node.a, scores), dense(*node.b, scores))};
+}
+
 Tensor allowed_pairs(const MaskParts& parts, const Tensor& queries, const Tensor& keys) {
-  Tensor allowed = parts.allowed.defined() ? parts.allowed.to(boolean) : Tensor();
-  if (parts.key_lengths.defined()) allowed = both(lt(keys, unsqueeze(unsqueeze(parts.key_lengths, -1), -1)), allowed);
+  Tensor allowed = parts.allowed.defined() ? parts.allowed.to(boolean) : ones({1, 1}, boolean);
+  if (parts.key_lengths.defined())
+    allowed = logical_and(allowed, lt(keys, unsqueeze(unsqueeze(parts.key_lengths, -1), -1)));
   if (!parts.is_causal && !parts.window) return allowed;
   const Tensor distance = keys - unsqueeze(queries, 1);
+  if (parts.is_causal) allowed = logical_and(allowed, le(distance, 0));
   if (parts.window)
-    allowed = both(logical_and(ge(distance, -parts.window->left), le(distance, parts.window->right)), allowed);
-  return parts.is_causal ? both(le(distance, 0), allowed) : allowed;
+    allowed = logical_and(allowed, logical_and(ge(distance, -parts.window->left), le(distance, parts.window->right)));
+  return allowed;
 }
 
 Window::Window(std::int64_t left_side, std::int64_t right_side) : left(left_side), right(right_side) {
@@ -135,14 +132,19 @@ Mask::Mask(const MaskParts& parts) {
 
 MaskParts Mask::parts(const Shape& scores) const {
   if (scores.rank() < 2) throw ShapeError(fmt::format("mask: scores must be [..., queries, keys]; got {}", scores));
-  return defined() ? parts_of(*node_, scores) : MaskParts();
+  const MaskParts parts = defined() ? parts_of(*node_, scores) : MaskParts();
+  for (const auto& [x, rank] : {std::pair{parts.allowed, scores.rank()}, {parts.key_lengths, scores.rank() - 2}})
+    if (x.defined() && x.rank() > rank)
+      throw ShapeError(
+          fmt::format("mask: it must broadcast to the scores, [..., queries, keys] = {}; got {}", scores, x.shape()));
+  return parts;
 }
 
 Tensor Mask::to_tensor(std::int64_t queries, std::int64_t keys) const {
   check_length("mask", "queries", queries);
   check_length("mask", "keys", keys);
   const Shape scores{queries, keys};
-  const Tensor allowed = defined() ? dense_or_ones(*node_, scores) : ones(scores, boolean);
+  const Tensor allowed = defined() ? dense(*node_, scores) : ones({1, 1}, boolean);
   return expand(allowed, broadcast_shapes("mask", allowed.shape(), scores));
 }
 
@@ -189,12 +191,9 @@ Tensor create_causal_mask(std::int64_t length) {
 
 Tensor create_padding_mask(const std::vector<std::int64_t>& lengths, std::int64_t max_length) {
   check_length("create_padding_mask", "max_length", max_length);
-  for (std::size_t i = 0; i < lengths.size(); ++i)
-    if (lengths[i] < 0 || lengths[i] > max_length)
-      throw ValueError(fmt::format("create_padding_mask: lengths must be in [0, max_length = {}]; got lengths[{}] = {}",
-                                   max_length, i, lengths[i]));
-  const auto items = static_cast<std::int64_t>(lengths.size());
-  const Tensor real = lt(arange(max_length), from_vector(lengths, {items, 1}));  // [items, max_length]
+  const Tensor limits = from_vector(lengths, {static_cast<std::int64_t>(lengths.size()), 1});
+  check_lengths("create_padding_mask", limits, max_length);
+  const Tensor real = lt(arange(max_length), limits);  // [items, max_length]
   return logical_and(unsqueeze(real, 2), unsqueeze(real, 1));
 }
 

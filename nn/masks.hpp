@@ -1,6 +1,5 @@
 // Masks of attention: which query may see which key. Nonzero allows, zero blocks, whatever the dtype.
 #pragma once
-#include <limits>
 #include <memory>
 #include <optional>
 

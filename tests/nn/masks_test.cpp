@@ -168,7 +168,11 @@ TEST(MaskTest, Mistakes) {
   EXPECT_THROW(nn::scaled_dot_product_attention(x, x, x, !nn::padding({3, 4})), ValueError);
   EXPECT_THROW(nn::scaled_dot_product_attention(x, x, x, ones({4, 2, 3, 3})), ShapeError);
 
-  expect_throws<ValueError>([] { nn::create_padding_mask({3, 5}, 4); }, {"lengths[1] = 5", "max_length = 4"});
+  expect_throws<ValueError>(
+      [] {
+        nn::create_padding_mask({3, 5}, 4);
+      },
+      {"create_padding_mask", "lengths[1] = 5", "[0, 4]"});
   expect_throws<ValueError>([] { nn::create_padding_mask({-2}, 4); }, {"lengths[0] = -2"});
   EXPECT_EQ(nn::create_padding_mask({}, 4).shape(), (Shape{0, 4, 4}));
 }
