@@ -98,9 +98,20 @@ TEST(FromPyTorch, OptionsThatAreNotThereDoNotCompile) {
   EXPECT_FALSE(TakesBatchFirst<nn::MultiHeadAttentionOptions> || TakesBatchFirst<nn::TransformerLayerOptions>);
 }
 
-TEST(FromPyTorch, ATensorOfRankZeroPromotes) {
-  EXPECT_EQ((tg::ones({2}) * tg::full({}, 2.0, tg::float64)).dtype(), tg::float64);
-  EXPECT_EQ((tg::ones({2}) * 2.0).dtype(), tg::float32);
+TEST(FromPyTorch, AGroupTakesOnlySettingsThatTheOptimizerHas) {
+  const tg::Tensors parameters{tg::ones({2}).requires_grad_()};
+  EXPECT_THROW(tg::optim::SGD({{.parameters = parameters, .betas = {{0.9, 0.99}}}}), tg::ValueError);
+  EXPECT_EQ(tg::optim::SGD({{.parameters = parameters, .momentum = 0.5}}).groups()[0].momentum, 0.5);
+}
+
+TEST(FromPyTorch, ASchedulesRateDependsOnTheStepAlone) {
+  tg::optim::SGD optimizer({tg::ones({2}).requires_grad_()}, {.lr = 1.0, .momentum = 0.5});
+  tg::optim::OneCycleLR schedule(optimizer, {.total_steps = 10});
+  optimizer.set_lr(7.0);
+  schedule.step();
+  EXPECT_EQ(optimizer.lr(), schedule.lr_at(1));
+  EXPECT_LE(optimizer.lr(), 1.0);
+  EXPECT_EQ(optimizer.groups()[0].momentum, 0.5);
 }
 
 TEST(FromPyTorch, FullIsFloat32) { EXPECT_EQ(tg::full({2}, 1).dtype(), tg::float32); }
