@@ -39,6 +39,7 @@
 #include <tapegrad/nn/embedding.hpp>
 #include <tapegrad/nn/format.hpp>
 #include <tapegrad/nn/init.hpp>
+#include <tapegrad/nn/kv_cache.hpp>
 #include <tapegrad/nn/layer_norm.hpp>
 #include <tapegrad/nn/linear.hpp>
 #include <tapegrad/nn/linear_attention.hpp>
@@ -47,6 +48,8 @@
 #include <tapegrad/nn/module.hpp>
 #include <tapegrad/nn/multi_head_attention.hpp>
 #include <tapegrad/nn/positions.hpp>
+#include <tapegrad/nn/rms_norm.hpp>
+#include <tapegrad/nn/torch_names.hpp>
 #include <tapegrad/nn/transformer.hpp>
 #include <tapegrad/nn/transformer_layers.hpp>
 #include <tapegrad/optim/adam.hpp>

@@ -31,6 +31,24 @@ std::int64_t checked_width(std::int64_t embed_dim, std::int64_t num_heads) {
   return embed_dim;
 }
 
+/// The width of all key heads together.
+std::int64_t key_width(std::int64_t embed_dim, std::int64_t num_heads, std::int64_t num_kv_heads) {
+  if (num_kv_heads <= 0 || num_heads % num_kv_heads != 0)
+    throw ValueError(
+        fmt::format("MultiHeadAttention: num_heads must be a multiple of num_kv_heads, since each key head serves as "
+                    "many query heads; got num_heads = {} and num_kv_heads = {}",
+                    num_heads, num_kv_heads));
+  return embed_dim / num_heads * num_kv_heads;
+}
+
+Tensor rep(const Tensor& t, std::int64_t heads) {
+  const std::int64_t g = heads / t.size(1);
+  if (g == 1) return t;
+  return t.unsqueeze(2)
+      .expand({t.size(0), t.size(1), g, t.size(2), t.size(3)})
+      .reshape({t.size(0), heads, t.size(2), t.size(3)});
+}
+
 }  // namespace
 
 MultiHeadAttention::MultiHeadAttention(std::int64_t embed_dim, std::int64_t num_heads,
@@ -38,17 +56,27 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t embed_dim, std::int64_t num_
     : Module("MultiHeadAttention"),
       num_heads_(num_heads),
       dropout_(options.dropout),
+      window_(options.window),
       q_proj_(
           register_module("q_proj", Linear(checked_width(embed_dim, num_heads), embed_dim, {.bias = options.bias}))),
-      k_proj_(register_module("k_proj", Linear(options.kdim.value_or(embed_dim), embed_dim, {.bias = options.bias}))),
-      v_proj_(register_module("v_proj", Linear(options.vdim.value_or(embed_dim), embed_dim, {.bias = options.bias}))),
+      k_proj_(register_module(
+          "k_proj",
+          Linear(options.kdim.value_or(embed_dim),
+                 key_width(embed_dim, num_heads, options.num_kv_heads.value_or(num_heads)), {.bias = options.bias}))),
+      v_proj_(register_module(
+          "v_proj", Linear(options.vdim.value_or(embed_dim), k_proj_.out_features(), {.bias = options.bias}))),
       out_proj_(register_module("out_proj", Linear(embed_dim, embed_dim, {.bias = options.bias}))) {
   if (!(dropout_ >= 0 && dropout_ <= 1))
     throw ValueError(fmt::format("MultiHeadAttention: dropout must be in [0, 1]; got {}", dropout_));
-  describe(fmt::format("embed_dim={}, num_heads={}, dropout={}", embed_dim, num_heads, dropout_));
+  if (options.qk_norm) {
+    q_norm_ = register_module("q_norm", RMSNorm(head_dim()));
+    k_norm_ = register_module("k_norm", RMSNorm(head_dim()));
+  }
+  describe(fmt::format("embed_dim={}, num_heads={}, dropout={}", embed_dim, num_heads, dropout_) +
+           (num_kv_heads() == num_heads ? "" : fmt::format(", num_kv_heads={}", num_kv_heads())));
   const bool packed = k_proj_.in_features() == embed_dim && v_proj_.in_features() == embed_dim;
   for (const Linear& projection : {q_proj_, k_proj_, v_proj_}) {
-    const double out = static_cast<double>(packed ? 3 * embed_dim : embed_dim);
+    const auto out = static_cast<double>(packed ? embed_dim + 2 * k_proj_.out_features() : projection.out_features());
     const double bound = std::sqrt(6.0 / (static_cast<double>(projection.in_features()) + out));
     init::uniform_(projection.weight(), -bound, bound);
   }
@@ -56,8 +84,8 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t embed_dim, std::int64_t num_
     for (const Linear& projection : {q_proj_, k_proj_, v_proj_, out_proj_}) init::zeros_(projection.bias());
 }
 
-/// [N, L, width] -> [N, H, L, d], a view of the projection.
-Tensor MultiHeadAttention::projected(const char* what, const Tensor& x, const Linear& projection) const {
+/// [N, L, width] -> [N, heads, L, d], a view of the projection.
+Tensor MultiHeadAttention::heads_of(const char* what, const Tensor& x, const Linear& projection) const {
   const std::int64_t width = projection.in_features();
   if (x.rank() != 3)
     throw ShapeError(
@@ -68,7 +96,18 @@ Tensor MultiHeadAttention::projected(const char* what, const Tensor& x, const Li
         fmt::format("MultiHeadAttention: {} must have the width {} that the layer was made with (embed_dim = {}); got "
                     "{}, of width {}; project it, or make the layer for this width",
                     what, width, embed_dim(), x.shape(), x.size(-1)));
-  return projection(x).reshape({x.size(0), x.size(1), num_heads_, head_dim()}).permute({0, 2, 1, 3});
+  const std::int64_t heads = projection.out_features() / head_dim();
+  return projection(x).reshape({x.size(0), x.size(1), heads, head_dim()}).permute({0, 2, 1, 3});
+}
+
+Tensor MultiHeadAttention::queries(const Tensor& x, std::int64_t) const {
+  const Tensor heads = heads_of("query", x, q_proj_);
+  return q_norm_ ? (*q_norm_)(heads) : heads;
+}
+
+Tensor MultiHeadAttention::keys(const Tensor& x, std::int64_t) const {
+  const Tensor heads = heads_of("key", x, k_proj_);
+  return k_norm_ ? (*k_norm_)(heads) : heads;
 }
 
 /// Masks with a dimension for the heads.
@@ -80,6 +119,11 @@ AttentionOptions MultiHeadAttention::in_heads(const AttendOptions& options) cons
           fmt::format("MultiHeadAttention: key_padding_mask must have shape [batch, keys]; got {}", real.shape()));
     mask = mask & unsqueeze(unsqueeze(real, 1), 1);  // [N, 1, 1, S]
   }
+  const Tensor& lengths = options.key_lengths;
+  if (lengths.defined() && lengths.rank() != 1)
+    throw ShapeError(fmt::format("MultiHeadAttention: key_lengths must have shape [batch]; got {}", lengths.shape()));
+  if (lengths.defined()) mask = mask & !padding(unsqueeze(lengths, 1));
+  if (window_) mask = mask & nn::window(window_->left, window_->right);
   return {.mask = mask,
           .bias = options.bias,
           .is_causal = options.is_causal,
@@ -87,24 +131,49 @@ AttentionOptions MultiHeadAttention::in_heads(const AttendOptions& options) cons
           .need_weights = false};
 }
 
+/// [N, H, L, d] -> [N, L, E]: a view of what attention gives, then projected.
+Tensor MultiHeadAttention::merged(const Tensor& heads) const {
+  return finished(out_proj_(heads.permute({0, 2, 1, 3}).reshape({heads.size(0), heads.size(2), embed_dim()})));
+}
+
 Tensor MultiHeadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
                                    const AttendOptions& options) const {
   const auto here = scope();
-  const Tensor q = projected("query", query, q_proj_);                                   // [N, H, L, d]
-  const Tensor k = projected("key", key, k_proj_);                                       // [N, H, S, d]
-  const Tensor v = projected("value", value, v_proj_);                                   // [N, H, S, d]
-  const Tensor heads = scaled_dot_product_attention(q, k, v, in_heads(options)).output;  // [N, H, L, d]
-  return finished(out_proj_(heads.permute({0, 2, 1, 3}).reshape({heads.size(0), heads.size(2), embed_dim()})));
+  const Tensor q = queries(query, 0);                  // [N, H, L, d]
+  const Tensor k = keys(key, 0);                       // [N, Hkv, S, d]
+  const Tensor v = heads_of("value", value, v_proj_);  // [N, Hkv, S, d]
+  return merged(scaled_dot_product_attention(q, rep(k, num_heads_), rep(v, num_heads_), in_heads(options)).output);
+}
+
+Tensor MultiHeadAttention::forward(const Tensor& x, KVCache& cache) const {
+  const auto here = scope();
+  const Tensor q = queries(x, cache.length());     // [N, H, L, d]
+  const Tensor k = keys(x, cache.length());        // [N, Hkv, L, d]
+  const Tensor v = heads_of("value", x, v_proj_);  // [N, Hkv, L, d]
+  if (q.requires_grad() || k.requires_grad() || v.requires_grad())
+    throw GradError(
+        "MultiHeadAttention: a cache keeps values, not their gradients; got a call with it that would be recorded; put "
+        "a NoGradGuard around it");
+  const KVCache::Entries all = cache.append(k, v, window_ ? std::optional(window_->left) : std::nullopt);
+  AttentionOptions options = in_heads({.is_causal = true});
+  if (x.size(1) == 1) {  // one query sees everything that the cache gives
+    options.is_causal = false;
+    options.mask = {};
+  }
+  return merged(
+      scaled_dot_product_attention(q, rep(Tensor(all.keys), num_heads_), rep(Tensor(all.values), num_heads_), options)
+          .output);
 }
 
 Tensor MultiHeadAttention::attention_weights(const Tensor& query, const Tensor& key,
                                              const AttendOptions& options) const {
   const auto here = scope();
-  const Tensor q = projected("query", query, q_proj_), k = projected("key", key, k_proj_);
+  const Tensor q = queries(query, 0), k = keys(key, 0);
   AttentionOptions with_weights = in_heads(options);
   with_weights.dropout_p = 0.0;
   with_weights.need_weights = true;
-  return scaled_dot_product_attention(q, k, k, with_weights).weights;
+  const Tensor weights = scaled_dot_product_attention(q, rep(k, num_heads_), rep(k, num_heads_), with_weights).weights;
+  return options.average_weights ? weights.mean(1) : weights;
 }
 
 SelfAttention::SelfAttention(std::int64_t d_model) : Module("SelfAttention"), d_model_(d_model) {

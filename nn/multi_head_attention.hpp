@@ -3,7 +3,9 @@
 #include <optional>
 
 #include <tapegrad/nn/attention.hpp>
+#include <tapegrad/nn/kv_cache.hpp>
 #include <tapegrad/nn/linear.hpp>
+#include <tapegrad/nn/rms_norm.hpp>
 
 namespace tapegrad::nn {
 
@@ -14,6 +16,14 @@ struct MultiHeadAttentionOptions {
   /// Widths of key and value inputs; embed_dim if not given.
   std::optional<std::int64_t> kdim = {};
   std::optional<std::int64_t> vdim = {};
+  /// Heads of keys and values, a divisor of num_heads, which is the default: consecutive query heads share one
+  /// (grouped-query attention, Ainslie et al., 2023; 1 is multi-query attention, Shazeer, 2019).
+  std::optional<std::int64_t> num_kv_heads = {};
+  /// Queries and keys are normalised head by head (Henry et al., 2020), by an RMSNorm with a gain for each feature of a
+  /// head, q_norm.weight and k_norm.weight, before any rotation: as in Qwen3 and Gemma 3.
+  bool qk_norm = false;
+  /// Keys no further away, in every call (AttentionOptions::window).
+  std::optional<Window> window = {};
 };
 
 /// What one call may attend to; nonzero allows in every mask (PyTorch's module has it the other way round), and several
@@ -23,26 +33,35 @@ struct AttendOptions {
   Mask mask = {};
   /// [N, S]: nonzero where the key is a real token, zero where it is padding.
   Tensor key_padding_mask = {};
+  /// int64 [N]: item n has so many real keys, in front. Nothing of [N, S] is made.
+  Tensor key_lengths = {};
   /// Added to the scaled scores; broadcasts to [N, H, L, S].
   Tensor bias = {};
   /// As AttentionOptions::is_causal: aligned bottom right.
   bool is_causal = false;
+  /// attention_weights alone: the mean over the heads, [N, L, S].
+  bool average_weights = false;
 };
 
 /// q_proj, k_proj and v_proj, split into heads; scaled dot-product attention in each; heads merged; out_proj. Batch
-/// first. The projections start as PyTorch's packed matrix does: Xavier uniform over [3 embed_dim, embed_dim], biases
-/// zero.
+/// first. Splitting and merging are views. The projections start as PyTorch's packed matrix does: Xavier uniform over
+/// [3 embed_dim, embed_dim], biases zero.
 class MultiHeadAttention : public Module {
  public:
-  /// ValueError unless embed_dim is divisible by num_heads.
+  /// ValueError unless embed_dim is divisible by num_heads, and num_heads by num_kv_heads.
   MultiHeadAttention(std::int64_t embed_dim, std::int64_t num_heads, const MultiHeadAttentionOptions& options = {});
 
   /// query [N, L, embed_dim], key [N, S, kdim], value [N, S, vdim] -> [N, L, embed_dim].
   Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value, const AttendOptions& options = {}) const;
   /// Self-attention: query, key and value are x.
   Tensor forward(const Tensor& x, const AttendOptions& options = {}) const { return forward(x, x, x, options); }
+  /// Causal self-attention of x [N, L, embed_dim], the tokens behind those in `cache`, to both; they join it. The first
+  /// call may bring many tokens (the prompt), later ones often one. The output is what forward(all tokens, {.is_causal
+  /// = true}) gives for the last L. Off the tape: GradError, before anything changes, if gradients would be recorded.
+  Tensor forward(const Tensor& x, KVCache& cache) const;
 
   Tensor operator()(const Tensor& x, const AttendOptions& options = {}) const { return forward(x, options); }
+  Tensor operator()(const Tensor& x, KVCache& cache) const { return forward(x, cache); }
   Tensor operator()(const Tensor& x, const Mask& mask) const { return forward(x, {.mask = mask}); }
   Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value,
                     const AttendOptions& options = {}) const {
@@ -52,7 +71,8 @@ class MultiHeadAttention : public Module {
     return forward(query, key, value, {.mask = mask});
   }
 
-  /// The weights of every head, [N, H, L, S], before dropout; `.mean(1)` averages over the heads.
+  /// The weights of every head, [N, H, L, S], or their mean. In training they are those before dropout, as in
+  /// evaluation: rows sum to one.
   Tensor attention_weights(const Tensor& query, const Tensor& key, const AttendOptions& options) const;
   Tensor attention_weights(const Tensor& x, const AttendOptions& options = {}) const {
     return attention_weights(x, x, options);
@@ -61,6 +81,7 @@ class MultiHeadAttention : public Module {
 
   std::int64_t embed_dim() const { return out_proj_.out_features(); }
   std::int64_t num_heads() const { return num_heads_; }
+  std::int64_t num_kv_heads() const { return k_proj_.out_features() / head_dim(); }
   std::int64_t head_dim() const { return embed_dim() / num_heads_; }
   const Linear& q_proj() const { return q_proj_; }
   const Linear& k_proj() const { return k_proj_; }
@@ -68,15 +89,20 @@ class MultiHeadAttention : public Module {
   const Linear& out_proj() const { return out_proj_; }
 
  private:
-  Tensor projected(const char* what, const Tensor& x, const Linear& projection) const;
+  Tensor heads_of(const char* what, const Tensor& x, const Linear& projection) const;
+  Tensor queries(const Tensor& x, std::int64_t position) const;
+  Tensor keys(const Tensor& x, std::int64_t position) const;
   AttentionOptions in_heads(const AttendOptions& options) const;
+  Tensor merged(const Tensor& heads) const;
 
   std::int64_t num_heads_;
   double dropout_;
+  std::optional<Window> window_;
   Linear q_proj_;
   Linear k_proj_;
   Linear v_proj_;
   Linear out_proj_;
+  std::optional<RMSNorm> q_norm_, k_norm_;
 };
 
 /// Attention with query = key = value = x, without parameters.

@@ -40,11 +40,20 @@ TransformerBlock::TransformerBlock(std::int64_t embed_dim, std::int64_t num_head
       linear2_(register_module("linear2", Linear(linear1_.out_features(), embed_dim, {.bias = options.bias}))),
       dropout_(register_module("dropout", Dropout(options.dropout))) {}
 
-Tensor TransformerBlock::forward(const Tensor& x, const AttendOptions& options) const {
+template <class Attend>
+Tensor TransformerBlock::run(const Tensor& x, const Attend& attend) const {
   const auto here = scope();
-  const Tensor y = residual(x, norm1_, true, dropout_, [&](const Tensor& h) { return attention_(h, options); });
+  const Tensor y = residual(x, norm1_, true, dropout_, attend);
   return finished(residual(y, norm2_, true, dropout_,
                            [&](const Tensor& h) { return feed_forward(h, linear1_, Activation::gelu, linear2_); }));
+}
+
+Tensor TransformerBlock::forward(const Tensor& x, const AttendOptions& options) const {
+  return run(x, [&](const Tensor& h) { return attention_(h, options); });
+}
+
+Tensor TransformerBlock::forward(const Tensor& x, KVCache& cache) const {
+  return run(x, [&](const Tensor& h) { return attention_(h, cache); });
 }
 
 }  // namespace tapegrad::nn

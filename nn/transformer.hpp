@@ -37,7 +37,10 @@ class TransformerBlock : public Module {
 
   /// x [N, L, embed_dim] -> the same shape.
   Tensor forward(const Tensor& x, const AttendOptions& options = {}) const;
+  /// Causal, after the tokens in `cache`: MultiHeadAttention::forward(x, cache).
+  Tensor forward(const Tensor& x, KVCache& cache) const;
   Tensor operator()(const Tensor& x, const AttendOptions& options = {}) const { return forward(x, options); }
+  Tensor operator()(const Tensor& x, KVCache& cache) const { return forward(x, cache); }
   Tensor operator()(const Tensor& x, const Mask& mask) const { return forward(x, {.mask = mask}); }
 
   const LayerNorm& norm1() const { return norm1_; }
@@ -47,6 +50,9 @@ class TransformerBlock : public Module {
   const Linear& linear2() const { return linear2_; }
 
  private:
+  template <class Attend>
+  Tensor run(const Tensor& x, const Attend& attend) const;
+
   LayerNorm norm1_;
   MultiHeadAttention attention_;
   LayerNorm norm2_;

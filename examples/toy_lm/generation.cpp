@@ -35,12 +35,16 @@ void generate(const Gpt& model, const Vocabulary& vocabulary, std::vector<std::i
   std::vector<std::int64_t>& tokens = prompt;
   if (tokens.empty())
     tokens = vocabulary.contains(U'\n') ? vocabulary.encode(U"\n", "start") : std::vector<std::int64_t>{0};
+  std::vector<nn::KVCache> caches(static_cast<std::size_t>(model.config().layers), nn::KVCache(model.config().context));
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t seen = std::min(static_cast<std::int64_t>(tokens.size()), model.config().context);
-    tokens.erase(tokens.begin(), tokens.end() - seen);
-    const tg::Tensor logits = model.forward(tg::from_vector(tokens, {1, seen}));
+    if (const auto size = static_cast<std::int64_t>(tokens.size()); size > model.config().context) {
+      tokens.erase(tokens.begin(), tokens.end() - model.config().context);
+      for (nn::KVCache& cache : caches) cache.reset();
+    }
+    const std::vector<std::int64_t> fresh(tokens.begin() + caches[0].length(), tokens.end());
+    const tg::Tensor logits = model.next(tg::from_vector(fresh, {1, static_cast<std::int64_t>(fresh.size())}), caches);
     const double uniform = tg::rand({1}, tg::float64).item();
-    tokens.push_back(sample(logits.select(1, seen - 1).to_vector<float>(), options, uniform));
+    tokens.push_back(sample(logits.to_vector<float>(), options, uniform));
     on_token(tokens.back());
   }
 }

@@ -32,11 +32,25 @@ Gpt::Gpt(const GptConfig& config)
   }
 }
 
+/// [batch, time, width]
+tg::Tensor Gpt::embedded(const tg::Tensor& ids, std::int64_t first_position) const {
+  return dropout_(token_(ids) + position_(tg::arange(first_position, first_position + ids.size(1))));
+}
+
+tg::Tensor Gpt::logits(const tg::Tensor& x) const { return tg::linear(norm_(x), token_.weight()); }
+
 tg::Tensor Gpt::forward(const tg::Tensor& ids) const {
   const auto here = scope();
-  tg::Tensor x = dropout_(token_(ids) + position_(tg::arange(ids.size(1))));  // [batch, time, width]
+  tg::Tensor x = embedded(ids, 0);
   for (const nn::TransformerBlock& block : blocks_) x = block(x, {.is_causal = true});
-  return tg::linear(norm_(x), token_.weight());
+  return logits(x);
+}
+
+tg::Tensor Gpt::next(const tg::Tensor& ids, std::vector<nn::KVCache>& caches) const {
+  const auto here = scope();
+  tg::Tensor x = embedded(ids, caches.at(0).length());
+  for (std::size_t i = 0; i < blocks_.size(); ++i) x = blocks_[i](x, caches.at(i));
+  return logits(x.select(1, x.size(1) - 1));
 }
 
 tg::Tensor Gpt::loss(const tg::Tensor& ids, const tg::Tensor& targets) const {

@@ -24,6 +24,9 @@ class Gpt : public nn::Module {
 
   /// ids [batch, time], time at most the context -> logits [batch, time, vocabulary].
   tg::Tensor forward(const tg::Tensor& ids) const;
+  /// ids [batch, time], the tokens behind those that `caches` have seen, one cache for each layer -> the logits of the
+  /// last one, [batch, vocabulary]. All tokens together are at most the context.
+  tg::Tensor next(const tg::Tensor& ids, std::vector<nn::KVCache>& caches) const;
   /// The mean cross entropy of predicting targets [batch, time].
   tg::Tensor loss(const tg::Tensor& ids, const tg::Tensor& targets) const;
 
@@ -31,6 +34,9 @@ class Gpt : public nn::Module {
   const nn::ModuleList<nn::TransformerBlock>& blocks() const { return blocks_; }
 
  private:
+  tg::Tensor embedded(const tg::Tensor& ids, std::int64_t first_position) const;
+  tg::Tensor logits(const tg::Tensor& x) const;
+
   GptConfig config_;
   nn::Embedding token_;
   nn::Embedding position_;

@@ -2,7 +2,10 @@
 // memory of the process, and how often the system was asked for memory in the timed steps. A line of JSON, like
 // peers/gpt_torch.py.
 //   training w1|w2 [rounds] [profile]
-// With `profile`, ten more steps are timed by operation and module, in a table on the standard error.
+//   training generate [rounds]
+// `generate`: microseconds for one token of the model of w1 with its cache, as text grows up to the context, and for a
+// prompt of half of it. With `profile`, ten more steps are timed by operation and module, in a table on the standard
+// error.
 #include <fmt/core.h>
 
 #include <cstdlib>
@@ -52,6 +55,33 @@ void measure(std::string_view name, const Workload& workload, int rounds, bool w
   fmt::print(stderr, "{}", profile.table());
 }
 
+/// One round is a text from an empty cache to the full context.
+void measure_generation(int rounds) {
+  tg::manual_seed(1337);
+  const tg::NoGradGuard no_grad;
+  toy_lm::Gpt model({.vocabulary = 65});
+  model.eval();
+  const std::int64_t context = model.config().context;
+  const tg::Tensor token = tg::zeros({1, 1}, tg::int64), prompt = tg::zeros({1, context / 2}, tg::int64);
+  std::vector<toy_lm::nn::KVCache> caches(static_cast<std::size_t>(model.config().layers),
+                                          toy_lm::nn::KVCache(context));
+  const auto start = [&] {
+    for (auto& cache : caches) cache.reset();
+  };
+  const auto tokens = bench::repeat(
+      [&] {
+        start();
+        for (std::int64_t i = 0; i < context; ++i) model.next(token, caches);
+      },
+      rounds, 0);
+  const auto prefill = bench::repeat([&] { start(), model.next(prompt, caches); }, rounds, 0);
+  const double per_token = 1e3 / static_cast<double>(context);
+  fmt::print(
+      R"({{"w": "generate", "threads": {}, "us_per_token": {:.1f}, "min_us_per_token": {:.1f}, "us_prompt_of_{}": {:.1f}}})"
+      "\n",
+      tg::num_threads(), tokens.median_ms * per_token, tokens.min_ms * per_token, context / 2, prefill.median_ms * 1e3);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -63,6 +93,8 @@ int main(int argc, char** argv) {
   else if (name == "w2")
     measure(name, {{.vocabulary = 65, .context = 256, .layers = 6, .heads = 6, .width = 384}, 16},
             rounds > 0 ? rounds : 5, with_profile);
+  else if (name == "generate")
+    measure_generation(rounds > 0 ? rounds : 100);
   else
-    return fmt::print(stderr, "usage: training w1|w2 [rounds] [profile]\n"), 2;
+    return fmt::print(stderr, "usage: training w1|w2 [rounds] [profile] | generate [rounds]\n"), 2;
 }

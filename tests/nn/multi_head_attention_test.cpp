@@ -4,10 +4,12 @@
 
 #include <tapegrad/tapegrad.hpp>
 
+#include <autograd/expectations.hpp>
 #include <reference/attention_loops.hpp>
 
 namespace tg = tapegrad;
 namespace nn = tapegrad::nn;
+using tapegrad::expectations::expect_throws;
 
 TEST(MultiHeadAttentionTest, Configuration) {
   nn::MultiHeadAttention mha(64, 8);
@@ -45,6 +47,85 @@ TEST(MultiHeadAttentionTest, IsAttentionOfEachHead) {
   EXPECT_TRUE(tg::allclose(mha(x, x, x, nn::create_causal_mask(5)), wanted, 0, 1e-12));
   EXPECT_TRUE(tg::allclose(mha.attention_weights(x, {.is_causal = true}),
                            tg::from_vector(expected.weights, {2, 3, 5, 5}, tg::float64), 0, 1e-12));
+}
+
+TEST(MultiHeadAttentionTest, KeepsTheShape) {
+  for (const auto& [width, heads, batch, length] : std::vector<std::array<std::int64_t, 4>>{
+           {64, 8, 2, 6}, {32, 4, 1, 5}, {8, 2, 2, 1}, {8, 2, 0, 4}, {8, 2, 2, 0}}) {
+    nn::MultiHeadAttention mha(width, heads);
+    const tg::Tensor x = tg::randn({batch, length, width});
+    EXPECT_EQ(mha(x).shape(), x.shape());
+    EXPECT_EQ(mha(x, nn::create_causal_mask(length).expand({batch, length, length})).shape(), x.shape());
+    EXPECT_EQ(mha.attention_weights(x, {.average_weights = true}).shape(), (tg::Shape{batch, length, length}));
+    mha(x).sum().backward();
+    EXPECT_EQ(mha.q_proj().weight().grad().shape(), (tg::Shape{width, width}));
+  }
+}
+
+TEST(MultiHeadAttentionTest, QueryHeadsShareKeyHeadsWithinTheWindow) {
+  nn::MultiHeadAttention mha(12, 4, {.num_kv_heads = 2, .qk_norm = true, .window = 2});
+  EXPECT_EQ(mha.num_kv_heads(), 2);
+  EXPECT_EQ(mha.k_proj().weight().shape(), (tg::Shape{6, 12}));
+  EXPECT_EQ(mha.parameters().size(), 10u);
+  EXPECT_EQ(mha.named_parameters()[8].name, "q_norm.weight");
+  mha.to(tg::float64);
+  const tg::NoGradGuard no_grad;
+  const tg::Tensor x = tg::randn({2, 7, 12}, tg::float64);
+  const auto heads = [](const tg::Tensor& t, std::int64_t count) {
+    return t.reshape({2, 7, count, 3}).permute({0, 2, 1, 3});
+  };
+  const auto shared = [&](const tg::Tensor& t) {
+    return heads(t, 2).unsqueeze(2).expand({2, 2, 2, 7, 3}).reshape({2, 4, 7, 3});
+  };
+  const tg::Tensor q = tg::rms_norm(heads(mha.q_proj()(x), 4), {}), k = tg::rms_norm(shared(mha.k_proj()(x)), {});
+  const auto expected = attention_loops::attend(
+      q, k, shared(mha.v_proj()(x)), [](auto, std::int64_t i, std::int64_t j) { return std::abs(i - j) <= 2; });
+  const tg::Tensor merged = tg::from_vector(expected.output, {2, 4, 7, 3}, tg::float64).permute({0, 2, 1, 3});
+  EXPECT_TRUE(tg::allclose(mha(x), mha.out_proj()(merged.reshape({2, 7, 12})), 0, 1e-12));
+  const tg::Tensor weights = tg::from_vector(expected.weights, {2, 4, 7, 7}, tg::float64);
+  EXPECT_TRUE(tg::allclose(mha.attention_weights(x), weights, 0, 1e-12));
+  EXPECT_TRUE(tg::allclose(mha.attention_weights(x, {.average_weights = true}), weights.mean(1), 0, 1e-12));
+}
+
+TEST(MultiHeadAttentionTest, GradientsOfEveryOptionAreRight) {
+  tg::manual_seed(8);
+  nn::MultiHeadAttention mha(8, 4, {.num_kv_heads = 2, .qk_norm = true, .window = 1});
+  mha.to(tg::float64);
+  const tg::Tensor x = tg::randn({2, 4, 8}, tg::float64);
+  tg::autograd::NamedTensors parameters;
+  for (const auto& [name, tensor] : mha.named_parameters()) parameters.emplace_back(name, tensor);
+  const auto report = tg::autograd::gradcheck(
+      [&] {
+        return mha(x, {.key_lengths = tg::tensor({3, 4}), .is_causal = true});
+      },
+      parameters);
+  EXPECT_TRUE(report) << report.to_string();
+}
+
+TEST(MultiHeadAttentionTest, MasksOfEveryKindMeet) {
+  nn::MultiHeadAttention mha(8, 2);
+  const tg::Tensor x = tg::randn({2, 5, 8}), lengths = tg::tensor({3, 5});
+  const tg::Tensor real = tg::lt(tg::arange(5), lengths.unsqueeze(1));
+  const tg::Tensor allowed = tg::logical_and(nn::create_causal_mask(5), real.unsqueeze(1));  // [2, 5, 5]
+  const tg::Tensor expected = mha(x, allowed);
+  const nn::AttendOptions alike[] = {{.mask = allowed.unsqueeze(1)},
+                                     {.mask = allowed.unsqueeze(1).expand({2, 2, 5, 5})},
+                                     {.mask = nn::causal(5), .key_padding_mask = real},
+                                     {.mask = nn::create_causal_mask(5), .key_lengths = lengths},
+                                     {.key_padding_mask = real.to(tg::float32), .is_causal = true},
+                                     {.key_lengths = lengths, .is_causal = true},
+                                     {.mask = nn::causal(5) & !nn::padding(lengths)}};
+  for (const nn::AttendOptions& options : alike) EXPECT_TRUE(tg::allclose(mha(x, options), expected, 1e-5, 1e-6));
+}
+
+TEST(MultiHeadAttentionTest, HeadsAreViews) {
+  nn::MultiHeadAttention mha(256, 8);
+  const tg::Tensor x = tg::randn({2, 512, 256});
+  const tg::NoGradGuard no_grad;
+  const std::int64_t before = tg::memory::current(), all = 4 * x.numel();  // bytes
+  tg::memory::reset_peak();
+  mha(x);
+  EXPECT_LT(tg::memory::peak() - before, 6 * all) << "queries, keys, values, heads and output are five";
 }
 
 TEST(MultiHeadAttentionTest, PaddingHidesKeysOnly) {
@@ -101,13 +182,34 @@ TEST(MultiHeadAttentionTest, DropoutActsInTrainingAlone) {
 
 TEST(MultiHeadAttentionTest, Mistakes) {
   nn::MultiHeadAttention mha(64, 8);
-  EXPECT_THROW(nn::MultiHeadAttention(64, 7), tg::ValueError);
-  EXPECT_THROW(nn::MultiHeadAttention(64, 0), tg::ValueError);
-  EXPECT_THROW(nn::MultiHeadAttention(-4, 2), tg::ValueError);
-  EXPECT_THROW(nn::MultiHeadAttention(64, 8, {.dropout = 1.5}), tg::ValueError);
-  EXPECT_THROW(mha(tg::ones({6, 64})), tg::ShapeError);
-  EXPECT_THROW(mha(tg::ones({2, 6, 32})), tg::ShapeError);
-  EXPECT_THROW(mha(tg::ones({2, 6, 64}), {.key_padding_mask = tg::ones({6})}), tg::ShapeError);
+  const auto made_with = [](std::int64_t width, std::int64_t heads, const nn::MultiHeadAttentionOptions& options = {}) {
+    return [=] { nn::MultiHeadAttention(width, heads, options); };
+  };
+  expect_throws<tg::ValueError>(made_with(64, 7),
+                                {"embed_dim = 64", "num_heads = 7", "divisible", "8 heads of width 8"});
+  expect_throws<tg::ValueError>(made_with(64, 0), {"positive", "64", "0"});
+  expect_throws<tg::ValueError>(made_with(-4, 2), {"positive", "-4"});
+  expect_throws<tg::ValueError>(made_with(64, 8, {.dropout = 1.5}), {"dropout", "1.5"});
+  expect_throws<tg::ValueError>(made_with(64, 8, {.num_kv_heads = 3}), {"num_heads = 8", "num_kv_heads = 3"});
+  expect_throws<tg::ValueError>(made_with(64, 8, {.num_kv_heads = 0}), {"num_kv_heads = 0"});
+  expect_throws<tg::ShapeError>([&] { mha(tg::ones({6, 64})); }, {"three dimensions", "[6, 64]"});
+  expect_throws<tg::ShapeError>([&] { mha(tg::ones({2, 6, 32})); }, {"MultiHeadAttention", "64", "[2, 6, 32]"});
+  expect_throws<tg::DtypeError>([&] { mha(tg::ones({2, 6, 64}, tg::int64)); }, {"q_proj", "int64"});
+  const tg::Tensor x = tg::ones({2, 6, 64});
+  expect_throws<tg::ShapeError>([&] { mha(x, {.key_padding_mask = tg::ones({6})}); }, {"key_padding_mask", "[6]"});
+  expect_throws<tg::ShapeError>(
+      [&] {
+        mha(x, {.key_padding_mask = tg::ones({2, 5})});
+      },
+      {"[2, 1, 1, 5]", "[2, 8, 6, 6]"});
+  expect_throws<tg::ShapeError>(
+      [&] {
+        mha(x, {.key_lengths = tg::ones({2, 1}, tg::int64)});
+      },
+      {"key_lengths", "[2, 1]"});
+  expect_throws<tg::Error>([&] { mha(x, {.key_lengths = tg::tensor({7, 2})}); }, {"7", "6"});
+  expect_throws<tg::ShapeError>([&] { mha(x, tg::ones({3, 6, 6})); }, {"mask", "[2, 8, 6, 6]"});
+  expect_throws<tg::ShapeError>([&] { mha(x, tg::ones({1, 2, 8, 6, 6})); }, {"mask", "[1, 2, 8, 6, 6]"});
 }
 
 TEST(TransformerBlockTest, IsPreNormWithResiduals) {
