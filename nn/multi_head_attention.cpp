@@ -1,5 +1,6 @@
 #include <tapegrad/nn/multi_head_attention.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 #include <tapegrad/autograd/elementwise.hpp>
@@ -68,6 +69,7 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t embed_dim, std::int64_t num_
       out_proj_(register_module("out_proj", Linear(embed_dim, embed_dim, {.bias = options.bias}))) {
   if (!(dropout_ >= 0 && dropout_ <= 1))
     throw ValueError(fmt::format("MultiHeadAttention: dropout must be in [0, 1]; got {}", dropout_));
+  if (options.rotary) rotary_.emplace(head_dim(), options.rotary_base);
   if (options.qk_norm) {
     q_norm_ = register_module("q_norm", RMSNorm(head_dim()));
     k_norm_ = register_module("k_norm", RMSNorm(head_dim()));
@@ -100,14 +102,17 @@ Tensor MultiHeadAttention::heads_of(const char* what, const Tensor& x, const Lin
   return projection(x).reshape({x.size(0), x.size(1), heads, head_dim()}).permute({0, 2, 1, 3});
 }
 
-Tensor MultiHeadAttention::queries(const Tensor& x, std::int64_t) const {
-  const Tensor heads = heads_of("query", x, q_proj_);
-  return q_norm_ ? (*q_norm_)(heads) : heads;
+/// Heads of queries or keys, normalised and turned; the first of x stands at `position`.
+Tensor MultiHeadAttention::placed(Tensor heads, const std::optional<RMSNorm>& norm, std::int64_t position) const {
+  if (norm) heads = (*norm)(heads);
+  return rotary_ ? rotary_->rotate(heads, position) : heads;
 }
 
-Tensor MultiHeadAttention::keys(const Tensor& x, std::int64_t) const {
-  const Tensor heads = heads_of("key", x, k_proj_);
-  return k_norm_ ? (*k_norm_)(heads) : heads;
+/// The last query stands at the last key.
+MultiHeadAttention::Operands MultiHeadAttention::operands(const Tensor& query, const Tensor& key) const {
+  const Tensor q = heads_of("query", query, q_proj_), k = heads_of("key", key, k_proj_);
+  const std::int64_t ahead = k.size(2) - q.size(2);
+  return {placed(q, q_norm_, std::max<std::int64_t>(0, ahead)), placed(k, k_norm_, std::max<std::int64_t>(0, -ahead))};
 }
 
 /// Masks with a dimension for the heads.
@@ -139,17 +144,16 @@ Tensor MultiHeadAttention::merged(const Tensor& heads) const {
 Tensor MultiHeadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
                                    const AttendOptions& options) const {
   const auto here = scope();
-  const Tensor q = queries(query, 0);                  // [N, H, L, d]
-  const Tensor k = keys(key, 0);                       // [N, Hkv, S, d]
+  const auto [q, k] = operands(query, key);            // [N, H, L, d], [N, Hkv, S, d]
   const Tensor v = heads_of("value", value, v_proj_);  // [N, Hkv, S, d]
   return merged(scaled_dot_product_attention(q, rep(k, num_heads_), rep(v, num_heads_), in_heads(options)).output);
 }
 
 Tensor MultiHeadAttention::forward(const Tensor& x, KVCache& cache) const {
   const auto here = scope();
-  const Tensor q = queries(x, cache.length());     // [N, H, L, d]
-  const Tensor k = keys(x, cache.length());        // [N, Hkv, L, d]
-  const Tensor v = heads_of("value", x, v_proj_);  // [N, Hkv, L, d]
+  const Tensor q = placed(heads_of("query", x, q_proj_), q_norm_, cache.length());  // [N, H, L, d]
+  const Tensor k = placed(heads_of("key", x, k_proj_), k_norm_, cache.length());    // [N, Hkv, L, d]
+  const Tensor v = heads_of("value", x, v_proj_);                                   // [N, Hkv, L, d]
   if (q.requires_grad() || k.requires_grad() || v.requires_grad())
     throw GradError(
         "MultiHeadAttention: a cache keeps values, not their gradients; got a call with it that would be recorded; put "
@@ -168,7 +172,7 @@ Tensor MultiHeadAttention::forward(const Tensor& x, KVCache& cache) const {
 Tensor MultiHeadAttention::attention_weights(const Tensor& query, const Tensor& key,
                                              const AttendOptions& options) const {
   const auto here = scope();
-  const Tensor q = queries(query, 0), k = keys(key, 0);
+  const auto [q, k] = operands(query, key);
   AttentionOptions with_weights = in_heads(options);
   with_weights.dropout_p = 0.0;
   with_weights.need_weights = true;

@@ -5,6 +5,7 @@
 #include <tapegrad/nn/attention.hpp>
 #include <tapegrad/nn/kv_cache.hpp>
 #include <tapegrad/nn/linear.hpp>
+#include <tapegrad/nn/positions.hpp>
 #include <tapegrad/nn/rms_norm.hpp>
 
 namespace tapegrad::nn {
@@ -19,6 +20,10 @@ struct MultiHeadAttentionOptions {
   /// Heads of keys and values, a divisor of num_heads, which is the default: consecutive query heads share one
   /// (grouped-query attention, Ainslie et al., 2023; 1 is multi-query attention, Shazeer, 2019).
   std::optional<std::int64_t> num_kv_heads = {};
+  /// Queries and keys are turned by their positions (RotaryEmbedding), aligned bottom right: the last query stands at
+  /// the last key. ValueError unless the width of a head is even.
+  bool rotary = false;
+  double rotary_base = 10000.0;
   /// Queries and keys are normalised head by head (Henry et al., 2020), by an RMSNorm with a gain for each feature of a
   /// head, q_norm.weight and k_norm.weight, before any rotation: as in Qwen3 and Gemma 3.
   bool qk_norm = false;
@@ -90,14 +95,18 @@ class MultiHeadAttention : public Module {
 
  private:
   Tensor heads_of(const char* what, const Tensor& x, const Linear& projection) const;
-  Tensor queries(const Tensor& x, std::int64_t position) const;
-  Tensor keys(const Tensor& x, std::int64_t position) const;
+  struct Operands {
+    Tensor query, key;
+  };
+  Operands operands(const Tensor& query, const Tensor& key) const;
+  Tensor placed(Tensor heads, const std::optional<RMSNorm>& norm, std::int64_t position) const;
   AttentionOptions in_heads(const AttendOptions& options) const;
   Tensor merged(const Tensor& heads) const;
 
   std::int64_t num_heads_;
   double dropout_;
   std::optional<Window> window_;
+  std::optional<RotaryEmbedding> rotary_;
   Linear q_proj_;
   Linear k_proj_;
   Linear v_proj_;

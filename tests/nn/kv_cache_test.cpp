@@ -32,7 +32,8 @@ std::vector<nn::MultiHeadAttentionOptions> variants() {
           {.num_kv_heads = 1, .qk_norm = true},
           {.window = 3},
           {.window = nn::Window(0, 2)},
-          {.num_kv_heads = 2, .qk_norm = true, .window = 5}};
+          {.rotary = true},
+          {.num_kv_heads = 2, .rotary = true, .rotary_base = 500.0, .qk_norm = true, .window = 5}};
 }
 
 }  // namespace

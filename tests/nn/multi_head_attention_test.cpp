@@ -89,7 +89,7 @@ TEST(MultiHeadAttentionTest, QueryHeadsShareKeyHeadsWithinTheWindow) {
 
 TEST(MultiHeadAttentionTest, GradientsOfEveryOptionAreRight) {
   tg::manual_seed(8);
-  nn::MultiHeadAttention mha(8, 4, {.num_kv_heads = 2, .qk_norm = true, .window = 1});
+  nn::MultiHeadAttention mha(8, 4, {.num_kv_heads = 2, .rotary = true, .qk_norm = true, .window = 1});
   mha.to(tg::float64);
   const tg::Tensor x = tg::randn({2, 4, 8}, tg::float64);
   tg::autograd::NamedTensors parameters;
@@ -100,6 +100,23 @@ TEST(MultiHeadAttentionTest, GradientsOfEveryOptionAreRight) {
       },
       parameters);
   EXPECT_TRUE(report) << report.to_string();
+}
+
+TEST(MultiHeadAttentionTest, RotaryTurnsQueriesAndKeysByTheirPositions) {
+  nn::MultiHeadAttention turned(8, 2, {.rotary = true, .rotary_base = 100.0}), plain(8, 2);
+  plain.load_state_dict(turned.state_dict());
+  const tg::NoGradGuard no_grad;
+  const tg::Tensor x = tg::randn({1, 5, 8});
+  EXPECT_FALSE(tg::allclose(turned(x), plain(x), 1e-3, 1e-3));
+  const nn::RotaryEmbedding rotary(4, 100.0);
+  const auto heads = [&](const tg::Tensor& t) { return rotary.rotate(t.reshape({1, 5, 2, 4}).permute({0, 2, 1, 3})); };
+  const tg::Tensor q = heads(turned.q_proj()(x)), k = heads(turned.k_proj()(x));
+  EXPECT_TRUE(tg::allclose(turned.attention_weights(x), nn::scaled_dot_product_attention(q, k, k).weights, 1e-5, 1e-6));
+  const tg::Tensor last = x.slice(1, 3, 5);  // the last queries stand where they stood
+  EXPECT_TRUE(tg::allclose(turned(last, x, x), turned(x).slice(1, 3, 5), 1e-5, 1e-6));
+  const tg::Tensor more_queries = turned(x, last, last);
+  EXPECT_TRUE(tg::allclose(more_queries.slice(1, 3, 5), turned(last), 1e-5, 1e-6));
+  expect_throws<tg::ValueError>([] { nn::MultiHeadAttention(6, 2, {.rotary = true}); }, {"even", "3"});
 }
 
 TEST(MultiHeadAttentionTest, MasksOfEveryKindMeet) {
