@@ -42,14 +42,6 @@ std::int64_t key_width(std::int64_t embed_dim, std::int64_t num_heads, std::int6
   return embed_dim / num_heads * num_kv_heads;
 }
 
-Tensor rep(const Tensor& t, std::int64_t heads) {
-  const std::int64_t g = heads / t.size(1);
-  if (g == 1) return t;
-  return t.unsqueeze(2)
-      .expand({t.size(0), t.size(1), g, t.size(2), t.size(3)})
-      .reshape({t.size(0), heads, t.size(2), t.size(3)});
-}
-
 }  // namespace
 
 MultiHeadAttention::MultiHeadAttention(std::int64_t embed_dim, std::int64_t num_heads,
@@ -127,13 +119,14 @@ AttentionOptions MultiHeadAttention::in_heads(const AttendOptions& options) cons
   const Tensor& lengths = options.key_lengths;
   if (lengths.defined() && lengths.rank() != 1)
     throw ShapeError(fmt::format("MultiHeadAttention: key_lengths must have shape [batch]; got {}", lengths.shape()));
-  if (lengths.defined()) mask = mask & !padding(unsqueeze(lengths, 1));
-  if (window_) mask = mask & nn::window(window_->left, window_->right);
   return {.mask = mask,
           .bias = options.bias,
           .is_causal = options.is_causal,
+          .window = window_,
           .dropout_p = is_training() ? dropout_ : 0.0,
-          .need_weights = false};
+          .need_weights = false,
+          .key_lengths = lengths.defined() ? unsqueeze(lengths, 1) : lengths,  // [N, 1]
+          .enable_gqa = num_kv_heads() != num_heads_};
 }
 
 /// [N, H, L, d] -> [N, L, E]: a view of what attention gives, then projected.
@@ -146,7 +139,7 @@ Tensor MultiHeadAttention::forward(const Tensor& query, const Tensor& key, const
   const auto here = scope();
   const auto [q, k] = operands(query, key);            // [N, H, L, d], [N, Hkv, S, d]
   const Tensor v = heads_of("value", value, v_proj_);  // [N, Hkv, S, d]
-  return merged(scaled_dot_product_attention(q, rep(k, num_heads_), rep(v, num_heads_), in_heads(options)).output);
+  return merged(scaled_dot_product_attention(q, k, v, in_heads(options)).output);
 }
 
 Tensor MultiHeadAttention::forward(const Tensor& x, KVCache& cache) const {
@@ -162,11 +155,9 @@ Tensor MultiHeadAttention::forward(const Tensor& x, KVCache& cache) const {
   AttentionOptions options = in_heads({.is_causal = true});
   if (x.size(1) == 1) {  // one query sees everything that the cache gives
     options.is_causal = false;
-    options.mask = {};
+    options.window.reset();
   }
-  return merged(
-      scaled_dot_product_attention(q, rep(Tensor(all.keys), num_heads_), rep(Tensor(all.values), num_heads_), options)
-          .output);
+  return merged(scaled_dot_product_attention(q, Tensor(all.keys), Tensor(all.values), options).output);
 }
 
 Tensor MultiHeadAttention::attention_weights(const Tensor& query, const Tensor& key,
@@ -176,7 +167,7 @@ Tensor MultiHeadAttention::attention_weights(const Tensor& query, const Tensor& 
   AttentionOptions with_weights = in_heads(options);
   with_weights.dropout_p = 0.0;
   with_weights.need_weights = true;
-  const Tensor weights = scaled_dot_product_attention(q, rep(k, num_heads_), rep(k, num_heads_), with_weights).weights;
+  const Tensor weights = scaled_dot_product_attention(q, k, k, with_weights).weights;
   return options.average_weights ? weights.mean(1) : weights;
 }
 
