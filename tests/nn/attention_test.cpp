@@ -208,6 +208,8 @@ TEST(AttentionTest, Mistakes) {
   EXPECT_THROW(nn::scaled_dot_product_attention(tg::ones({4}), x, x), tg::ShapeError);
   EXPECT_THROW(nn::scaled_dot_product_attention(tg::ones({2, 2, 4}), tg::ones({3, 2, 4}), x), tg::ShapeError);
   EXPECT_THROW(nn::scaled_dot_product_attention(x, x, x, learned), tg::GradError);
+  EXPECT_THROW(nn::scaled_dot_product_attention(x, x, x, tg::ones({3, 2, 2})), tg::ShapeError);
+  EXPECT_THROW(nn::scaled_dot_product_attention(x, x, x, !nn::padding({1, 2})), tg::ShapeError);
   EXPECT_THROW(nn::scaled_dot_product_attention(x, x, x, {.bias = tg::ones({2, 2}, tg::int64)}), tg::DtypeError);
   EXPECT_THROW(nn::scaled_dot_product_attention(x, x, x, {.scale = kNan}), tg::ValueError);
   EXPECT_THROW(nn::scaled_dot_product_attention(x, x, x, {.dropout_p = -0.1}), tg::ValueError);

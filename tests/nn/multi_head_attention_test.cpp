@@ -74,12 +74,8 @@ TEST(MultiHeadAttentionTest, QueryHeadsShareKeyHeadsWithinTheWindow) {
   const auto heads = [](const tg::Tensor& t, std::int64_t count) {
     return t.reshape({2, 7, count, 3}).permute({0, 2, 1, 3});
   };
-  const auto shared = [&](const tg::Tensor& t) {
-    return heads(t, 2).unsqueeze(2).expand({2, 2, 2, 7, 3}).reshape({2, 4, 7, 3});
-  };
-  const tg::Tensor q = tg::rms_norm(heads(mha.q_proj()(x), 4), {}), k = tg::rms_norm(shared(mha.k_proj()(x)), {});
-  const auto expected = attention_loops::attend(
-      q, k, shared(mha.v_proj()(x)), [](auto, std::int64_t i, std::int64_t j) { return std::abs(i - j) <= 2; });
+  const tg::Tensor q = tg::rms_norm(heads(mha.q_proj()(x), 4), {}), k = tg::rms_norm(heads(mha.k_proj()(x), 2), {});
+  const auto expected = attention_loops::attend(q, k, heads(mha.v_proj()(x), 2), {.left = 2, .right = 2, .group = 2});
   const tg::Tensor merged = tg::from_vector(expected.output, {2, 4, 7, 3}, tg::float64).permute({0, 2, 1, 3});
   EXPECT_TRUE(tg::allclose(mha(x), mha.out_proj()(merged.reshape({2, 7, 12})), 0, 1e-12));
   const tg::Tensor weights = tg::from_vector(expected.weights, {2, 4, 7, 7}, tg::float64);
