@@ -40,7 +40,7 @@ void show_attention(const AttentionOptions& options) {
     fmt::print("to explore in a browser: {}\n", options.html);
   }
   fmt::print(
-      "A row for each character that looks, a column for each that it may look at; weights:\n"
+      "a row is a character that looks, a column one that it looks at; weights:\n"
       "blank 0   · below .02   ░ from .02   ▒ from .1   ▓ from .25   █ from .5\n");
   for (std::size_t layer = 0; layer < maps.size(); ++layer)
     for (std::int64_t head = 0; head < maps[layer].size(0); ++head) {
