@@ -1,3 +1,4 @@
+#include <numeric>
 #include <vector>
 
 #include <tapegrad/core/dispatch.hpp>
@@ -118,8 +119,14 @@ class Backward {
 
   void add_to_bias(const Tile& tile, std::int64_t r) {
     const Pairs<T>& bias = of_.bias;
+    const T* slopes = slopes_.row(r);
     T* to = bias.data + (tile.queries.begin + r) * bias.row + tile.keys.begin * bias.column;
-    for (std::int64_t j = tile.rows[r].begin; j < tile.rows[r].end; ++j) to[j * bias.column] += slopes_.row(r)[j];
+    const Range seen = tile.rows[r];
+    if (bias.column == 0) {
+      *to += std::accumulate(slopes + seen.begin, slopes + seen.end, T(0));  // nearly 0, where all keys are seen
+    } else {
+      for (std::int64_t j = seen.begin; j < seen.end; ++j) to[j * bias.column] += slopes[j];
+    }
   }
 
   Head<T> head_;

@@ -28,6 +28,13 @@ struct Choice {
   std::function<nn::AttentionOptions(const Sizes&)> options;
 };
 tg::Tensor random_mask(const tg::Shape& shape) { return tg::gt(tg::rand(shape), 0.4); }
+/// One of its elements blocks.
+tg::Tensor random_bias(const tg::Shape& shape) {
+  const tg::Tensor bias = tg::randn(shape, tg::float64);
+  return tg::where(tg::eq(bias, bias.max()), -std::numeric_limits<double>::infinity(), bias).requires_grad_();
+}
+/// Of two items of three heads.
+tg::Tensor lengths_below(std::int64_t keys) { return tg::tensor({{keys / 2}, {keys}}); }
 const Choice all_choices[] = {
     {"all", [](const Sizes&) { return nn::AttentionOptions{}; }},
     {"causal", [](const Sizes&) { return nn::AttentionOptions{.is_causal = true}; }},
@@ -49,8 +56,36 @@ const Choice all_choices[] = {
        return nn::AttentionOptions{.mask = random_mask({s.queries, s.keys}), .is_causal = true, .dropout_p = 0.5};
      }},
     {"everything dropped", [](const Sizes&) { return nn::AttentionOptions{.dropout_p = 1.0}; }},
-    {"blank rows", [](const Sizes& s) {
+    {"blank rows",
+     [](const Sizes& s) {
        return nn::AttentionOptions{.mask = random_mask({s.queries, 1}).expand({s.queries, s.keys})};
+     }},
+    {"window", [](const Sizes&) { return nn::AttentionOptions{.window = 20}; }},
+    {"window to the left",
+     [](const Sizes&) { return nn::AttentionOptions{.is_causal = true, .window = nn::Window(100, 7)}; }},
+    {"key lengths", [](const Sizes& s) { return nn::AttentionOptions{.key_lengths = lengths_below(s.keys)}; }},
+    {"window, key lengths, mask",
+     [](const Sizes& s) {
+       return nn::AttentionOptions{.mask = random_mask({s.queries, s.keys}),
+                                   .window = nn::Window(9, 130),
+                                   .key_lengths = lengths_below(s.keys)};
+     }},
+    {"structured mask",
+     [](const Sizes& s) {
+       return nn::AttentionOptions{.mask = nn::window(50) & !nn::padding(lengths_below(s.keys)), .is_causal = true};
+     }},
+    {"bias, causal",
+     [](const Sizes& s) {
+       return nn::AttentionOptions{.bias = random_bias({3, s.queries, s.keys}), .is_causal = true};
+     }},
+    {"bias of keys, dropout",
+     [](const Sizes& s) { return nn::AttentionOptions{.bias = random_bias({s.keys}), .dropout_p = 0.3}; }},
+    {"bias of queries and heads, window",
+     [](const Sizes& s) {
+       return nn::AttentionOptions{.bias = random_bias({2, 3, s.queries, 1}), .window = 30};
+     }},
+    {"bias of heads", [](const Sizes&) {
+       return nn::AttentionOptions{.bias = random_bias({3, 1, 1})};
      }}};
 
 tg::Tensors operands(const Sizes& s, tg::Dtype dtype) {
@@ -60,20 +95,24 @@ tg::Tensors operands(const Sizes& s, tg::Dtype dtype) {
   return result;
 }
 
-/// The output, and the gradients of a random sum of it.
-tg::Tensors run(const tg::Tensors& in, nn::AttentionOptions options, bool fused) {
+/// The output, and the gradients of a random sum of it, that of the bias last.
+tg::Tensors run(tg::Tensors in, nn::AttentionOptions options, bool fused) {
   options.need_weights = !fused;
+  if (options.bias.defined()) {
+    options.bias = options.bias.to(in[0].dtype()).detach().requires_grad_();
+    in.push_back(options.bias);
+  }
   tg::manual_seed(76);  // both paths drop the same weights
   const tg::Tensor output = nn::scaled_dot_product_attention(in[0], in[1], in[2], options).output;
   tg::manual_seed(77);
   const tg::Tensor direction = tg::randn(output.shape(), output.dtype());
   tg::Tensors result = tg::autograd::grad({output}, in, {.grad_outputs = {direction}});
-  result.push_back(output.detach());
+  result.insert(result.begin() + 3, output.detach());
   return result;
 }
 
 void expect_close(const tg::Tensors& got, const tg::Tensors& expected, double tolerance, const std::string& what) {
-  const char* names[] = {"gradient of query", "gradient of key", "gradient of value", "output"};
+  const char* names[] = {"gradient of query", "gradient of key", "gradient of value", "output", "gradient of bias"};
   for (std::size_t i = 0; i < got.size(); ++i) {
     ASSERT_EQ(got[i].shape(), expected[i].shape()) << names[i] << ", " << what;
     if (got[i].numel() == 0) continue;
@@ -280,7 +319,8 @@ TEST(FusedAttentionTest, GradientsOfGradientsAgree) {
     tg::manual_seed(8);
     const Sizes s{4, 5, 3, 2};
     const nn::AttentionOptions options = choice.options(s);
-    const tg::Tensors in = operands(s, tg::float64);
+    tg::Tensors in = operands(s, tg::float64);
+    if (options.bias.defined()) in.push_back(options.bias);
     const auto second = [&](bool fused) {
       nn::AttentionOptions which = options;
       which.need_weights = !fused;
