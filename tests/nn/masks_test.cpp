@@ -114,6 +114,17 @@ TEST(MaskTest, AttentionSeesWhatItsTensorAllows) {
   }
 }
 
+TEST(MaskTest, AStructureCostsNoMemory) {
+  constexpr std::int64_t kLength = 16384, kBytes = 4;
+  manual_seed(5);
+  Tensor x = randn({1, kLength, 8}).requires_grad_();
+  const Mask mask = nn::causal(kLength) & nn::window(64) & !nn::padding({kLength - 5});
+  const std::int64_t before = memory::current();
+  memory::reset_peak();
+  nn::scaled_dot_product_attention(x, x, x, {.mask = mask, .need_weights = false}).output.sum().backward();
+  EXPECT_LT(memory::peak() - before, kLength * kLength * kBytes / 50);
+}
+
 TEST(MaskTest, ABlankRowIsZeroNotUniform) {
   const Tensor x = ones({2, 3, 4}), pairwise = nn::create_padding_mask({2, 3}, 3);
   const auto [output, weights] = nn::scaled_dot_product_attention(x, x, x, pairwise);
