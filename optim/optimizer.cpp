@@ -127,8 +127,10 @@ void Optimizer::sweep(std::span<Item> items) const {
     const auto begins_after = [](std::int64_t element, const Item& item) { return element < item.begin; };
     auto item = std::upper_bound(items.begin(), items.end(), begin, begins_after) - 1;
     for (; begin < end; ++item) {
-      const std::int64_t stop = std::min(end, item->begin + item->parameter.numel());
-      if (begin < stop) update(*item, begin - item->begin, stop - item->begin);
+      // Cut where vectors end, so that an element's bits don't depend on the parameters before its own.
+      const std::int64_t size = item->parameter.numel(), stop = std::min(end, item->begin + size);
+      const auto cut = [&](std::int64_t at) { return std::min((at - item->begin + 63) / 64 * 64, size); };
+      if (cut(begin) < cut(stop)) update(*item, cut(begin), cut(stop));
       begin = std::max(begin, stop);
     }
   });

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <memory>
 
 #include <tapegrad/tapegrad.hpp>
@@ -195,21 +196,149 @@ TEST(OptimizerTest, StateOfAnotherDtypeOrShapeIsRefusedBeforeAnythingChanges) {
   check([](const tg::Tensors& p) { return std::make_unique<optim::SGD>(p, optim::SGDOptions{.momentum = 0.9}); });
 }
 
-TEST(OptimizerTest, TheSameBitsOnAnyNumberOfThreads) {
-  const auto run = [](int threads) {
-    tg::set_num_threads(threads);
-    tg::manual_seed(6);
-    tg::Tensor p = tg::randn({200, 300}).requires_grad_();
-    optim::AdamW optimizer({p}, {.lr = 0.01});
+namespace {
+
+/// One of each kind, for any parameters.
+std::vector<std::function<std::unique_ptr<optim::Optimizer>(const tg::Tensors&)>> all_kinds() {
+  const auto rest = [](const tg::Tensors& p) {
+    return std::vector<optim::ParamGroup>{{.parameters = p, .use_muon = false}};
+  };
+  return {[](const tg::Tensors& p) { return std::make_unique<optim::SGD>(p, optim::SGDOptions{.momentum = 0.9}); },
+          [](const tg::Tensors& p) { return std::make_unique<optim::Adam>(p, optim::AdamOptions{.amsgrad = true}); },
+          [](const tg::Tensors& p) { return std::make_unique<optim::AdamW>(p); },
+          [](const tg::Tensors& p) {
+            return std::make_unique<optim::RMSprop>(p, optim::RMSpropOptions{.momentum = 0.9, .centered = true});
+          },
+          [](const tg::Tensors& p) { return std::make_unique<optim::Lion>(p, optim::LionOptions{.lr = 0.01}); },
+          [rest](const tg::Tensors& p) { return std::make_unique<optim::Muon>(rest(p)); }};
+}
+
+}  // namespace
+
+TEST(OptimizerTest, ManyParametersAreSteppedAsEachAlone) {
+  for (const auto& make : all_kinds()) {
+    tg::Tensors together, alone;
+    for (const std::int64_t size : {3, 0, 16384, 1, 20000, 50000, 0, 7}) {
+      together.push_back(tg::randn({size}).requires_grad_());
+      alone.push_back(together.back().detach().clone().requires_grad_());
+    }
+    const auto one = make(together);
+    std::vector<std::unique_ptr<optim::Optimizer>> each;
+    for (const tg::Tensor& p : alone) each.push_back(make({p}));
     for (int t = 0; t < 3; ++t) {
-      p.set_grad(tg::randn({200, 300}));
-      optim::clip_grad_norm({p}, 1.0);
+      for (std::size_t i = 0; i < together.size(); ++i) {
+        if (i == 2 && t == 1) continue;  // the gradient of the step before, again
+        together[i].set_grad(tg::randn(together[i].shape()));
+        alone[i].set_grad(together[i].grad());
+      }
+      const tg::Tensor gradient = together[4].grad().clone();
+      one->step();
+      EXPECT_TRUE(tg::equal(together[4].grad(), gradient));
+      for (const auto& optimizer : each) optimizer->step();
+    }
+    for (std::size_t i = 0; i < together.size(); ++i)
+      EXPECT_TRUE(tg::equal(together[i].detach(), alone[i].detach())) << i;
+  }
+}
+
+TEST(OptimizerTest, ASteadyStepTakesNoMemory) {
+  for (const auto& make : all_kinds()) {
+    const tg::Tensor p = tg::ones({300, 30}).requires_grad_(), unused = tg::ones({3}).requires_grad_();
+    const auto optimizer = make({p, unused});
+    p.set_grad(tg::ones({300, 30}));
+    optimizer->step();
+    const std::int64_t before = tg::memory::current();
+    tg::memory::reset_peak();
+    optimizer->step();
+    EXPECT_EQ(tg::memory::peak(), before);
+    EXPECT_TRUE(tg::equal(unused.detach(), tg::ones({3})));
+  }
+}
+
+TEST(OptimizerTest, GroupsCanBeAddedLater) {
+  tg::Tensor a = parameter(1.0), b = parameter(1.0);
+  optim::AdamW optimizer({a}, {.lr = 0.1});
+  step_with(optimizer, a, 1.0);
+  EXPECT_THROW(optimizer.add_param_group({.parameters = {a}}), tg::ValueError);
+  EXPECT_THROW(optimizer.add_param_group({.parameters = {b, b}}), tg::ValueError);
+  EXPECT_THROW(optimizer.add_param_group({.parameters = {b}, .momentum = 0.9}), tg::ValueError);
+  EXPECT_THROW(optimizer.add_param_group({.parameters = {b}, .betas = {{0.9, 1.0}}}), tg::ValueError);
+  EXPECT_EQ(optimizer.groups().size(), 1u);
+  optimizer.add_param_group({.parameters = {b}, .lr = 0.5, .amsgrad = true});
+  EXPECT_TRUE(*optimizer.groups()[1].amsgrad);
+  EXPECT_EQ(*optimizer.groups()[1].weight_decay, 0.01);
+  step_with(optimizer, b, 1.0);
+  EXPECT_NEAR(b.item(), 1 - 0.005 - 0.5, 1e-6);
+  EXPECT_EQ(optimizer.state_dict().at("state.0.step").item(), 2);
+  EXPECT_EQ(optimizer.state_dict().at("state.1.step").item(), 1);
+}
+
+TEST(OptimizerTest, DecayGroups) {
+  const tg::Tensor matrix = tg::ones({2, 2}), vector = tg::ones({2}), filter = tg::ones({2, 2, 2});
+  const auto groups = optim::decay_groups({{"m", matrix}, {"v", vector}, {"f", filter}}, 0.3);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_EQ(groups[0].parameters.size(), 2u);
+  EXPECT_EQ(groups[1].parameters[0].body(), vector.body());
+  optim::AdamW optimizer(optim::decay_groups(tg::Tensors{matrix, vector}, 0.3));
+  EXPECT_EQ(*optimizer.groups()[0].weight_decay, 0.3);
+  EXPECT_EQ(*optimizer.groups()[1].weight_decay, 0.0);
+}
+
+TEST(OptimizerTest, MistakesOfTheOthers) {
+  const tg::Tensor p = parameter(1.0);
+  const double nan = std::nan("");
+  EXPECT_THROW(optim::RMSprop({p}, {.lr = nan}), tg::ValueError);
+  EXPECT_THROW(optim::RMSprop({p}, {.alpha = nan}), tg::ValueError);
+  EXPECT_THROW(optim::RMSprop({p}, {.alpha = 1.5}), tg::ValueError);
+  EXPECT_THROW(optim::RMSprop({p}, {.eps = nan}), tg::ValueError);
+  EXPECT_THROW(optim::RMSprop({p}, {.momentum = -0.1}), tg::ValueError);
+  EXPECT_THROW(optim::RMSprop({p}, {.weight_decay = nan}), tg::ValueError);
+  EXPECT_THROW(optim::RMSprop(tg::Tensors{}), tg::ValueError);
+  EXPECT_THROW(optim::Lion({p}, {.betas = {0.9, nan}}), tg::ValueError);
+  EXPECT_THROW(optim::Lion({p}, {.lr = -1}), tg::ValueError);
+  EXPECT_THROW(optim::Lion(tg::Tensors{}), tg::ValueError);
+}
+
+TEST(RmspropTest, AConstantGradientHasNoVariance) {
+  for (const tg::Dtype dtype : {tg::float32, tg::float64}) {
+    const tg::Tensor p = tg::zeros({9}, dtype).requires_grad_();
+    optim::RMSprop optimizer({p}, {.alpha = 0.1, .centered = true});
+    for (int t = 0; t < 60; ++t) {
+      p.set_grad(tg::full({9}, 0.3, dtype));
       optimizer.step();
     }
-    return p.detach();
-  };
-  const int before = tg::num_threads();
-  const tg::Tensor one = run(1), three = run(3);
-  tg::set_num_threads(before);
-  EXPECT_TRUE(tg::equal(one, three));
+    EXPECT_TRUE(std::isfinite(p.sum().item()));
+  }
+}
+
+TEST(LionTest, SignsOfNothingAndOfNan) {
+  const tg::Tensor p = tg::ones({3}).requires_grad_();
+  optim::Lion optimizer({p}, {.lr = 0.1});
+  p.set_grad(tg::tensor({0.0, std::nan(""), -2.0}));
+  optimizer.step();
+  const std::vector<double> values = p.to_vector<double>();
+  EXPECT_EQ(values[0], 1.0);
+  EXPECT_TRUE(std::isnan(values[1]));
+  EXPECT_NEAR(values[2], 1.1, 1e-6);
+}
+
+TEST(OptimizerTest, TheSameBitsOnAnyNumberOfThreads) {
+  for (const auto& make : all_kinds()) {
+    const auto run = [&](int threads) {
+      tg::set_num_threads(threads);
+      tg::manual_seed(6);
+      tg::Tensor p = tg::randn({200, 300}).requires_grad_();
+      const auto optimizer = make({p});
+      for (int t = 0; t < 3; ++t) {
+        p.set_grad(tg::randn({200, 300}));
+        optim::clip_grad_norm({p}, 1.0);
+        optimizer->step();
+      }
+      return p.detach();
+    };
+    const int before = tg::num_threads();
+    const tg::Tensor one = run(1), three = run(3);
+    tg::set_num_threads(before);
+    EXPECT_TRUE(tg::equal(one, three));
+  }
 }
