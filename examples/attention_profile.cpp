@@ -67,6 +67,7 @@ void profile(Settings settings) {
     return all;
   };
 
+  fmt::print("{} threads, {}\n\n", tapegrad::num_threads(), settings.profiler.dtype);
   show("Complexity of one head of width 64, counted", nn::attention_complexity());
   progress.begin("timing");
   const auto timing = profiler.timing(lengths({32, 64, 128, 256}));

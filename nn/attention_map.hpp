@@ -36,4 +36,7 @@ std::string attention_blocks(const Tensor& weights, const std::vector<std::strin
 /// fit together; FileError if it can't be written, and then nothing is changed.
 void write_attention_html(const std::string& path, const Tensors& layers, const std::vector<std::string>& tokens);
 
+/// Writes any finite matrix as an SVG picture, black for its largest number and white for 0 and below.
+void write_heatmap_svg(const std::string& path, const Tensor& matrix);
+
 }  // namespace tapegrad::nn

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -69,6 +70,31 @@ void write_attention_html(const std::string& path, const Tensors& layers, const 
   const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(parts[0])), std::as_bytes(std::span(parts[1])),
                                                std::as_bytes(std::span(parts[2]))};
   core::write_file_atomically(kName, path, pieces);
+}
+
+void write_heatmap_svg(const std::string& path, const Tensor& matrix) {
+  constexpr const char* kHeatmap = "write_heatmap_svg";
+  if (matrix.rank() != 2 || matrix.numel() == 0)
+    throw ShapeError(
+        fmt::format("{}: the matrix must have two dimensions, none of them 0; got {}", kHeatmap, matrix.shape()));
+  const std::vector<double> values = matrix.to_vector<double>();
+  const double largest = *std::max_element(values.begin(), values.end());
+  const std::int64_t rows = matrix.size(0), columns = matrix.size(1);
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{2}\" height=\"{3}\">"
+      "<rect width=\"{0}\" height=\"{1}\" fill=\"#fff\"/>\n",
+      columns, rows, 12 * columns, 12 * rows);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!std::isfinite(values[i]))
+      throw ValueError(fmt::format("{}: numbers must be finite; got {}", kHeatmap, values[i]));
+    const auto place = static_cast<std::int64_t>(i);
+    if (values[i] > 0)
+      svg += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"1\" height=\"1\" fill-opacity=\"{:.4g}\"/>\n",
+                         place % columns, place / columns, values[i] / largest);
+  }
+  svg += "</svg>\n";
+  const std::span<const std::byte> piece = std::as_bytes(std::span(svg));
+  core::write_file_atomically(kHeatmap, path, {&piece, 1});
 }
 
 }  // namespace tapegrad::nn

@@ -23,6 +23,20 @@ tg::Tensors attention_maps(const Gpt& model, const std::vector<std::int64_t>& to
   return maps;
 }
 
+std::string head_report(const Gpt& model, const std::vector<std::int64_t>& tokens) {
+  std::string text = "heads, by entropy, mean distance and share on the first character:";
+  const tg::Tensors maps = attention_maps(model, tokens);
+  for (std::size_t layer = 0; layer < maps.size(); ++layer) {
+    text += fmt::format("\nlayer {}: ", layer + 1);
+    for (std::int64_t head = 0; head < maps[layer].size(0); ++head) {
+      const nn::HeadStatistics statistics = nn::head_statistics(maps[layer].select(0, head));
+      text += fmt::format("  {:.2f} {:4.1f} {:2.0f} %", statistics.entropy, statistics.mean_distance,
+                          100 * statistics.first_share);
+    }
+  }
+  return text;
+}
+
 void show_attention(const AttentionOptions& options) {
   SavedModel saved = load_model(options.from + "/model.safetensors");
   saved.model.eval();

@@ -9,6 +9,9 @@ namespace toy_lm {
 /// Each block's attention weights [heads, time, time] while the model reads `tokens`, at most a context of them.
 tg::Tensors attention_maps(const Gpt& model, const std::vector<std::int64_t>& tokens);
 
+/// What tells the heads apart while the model reads `tokens`: a line for each layer.
+std::string head_report(const Gpt& model, const std::vector<std::int64_t>& tokens);
+
 struct AttentionOptions {
   std::string from = "toy_lm-out";
   std::string prompt;

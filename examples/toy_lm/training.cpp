@@ -10,6 +10,7 @@
 #include <optional>
 #include <sstream>
 
+#include "attention.hpp"
 #include "batches.hpp"
 #include "corpus.hpp"
 #include "generation.hpp"
@@ -121,6 +122,8 @@ class Trainer {
                                 tokens_per_second(seconds_.size())));
     if (corpus_.floor) progress_.print(fmt::format("floor {:.2f}, loss {:.2f}", *corpus_.floor, validation_loss_));
     model_.eval();
+    const auto& text = corpus_.split.validation;
+    progress_.print("\n" + head_report(model_, {text.begin(), text.begin() + model_.config().context}));
     std::string sample;
     generate(model_, corpus_.vocabulary, {}, 300, {},
              [&](std::int64_t token) { sample += corpus_.vocabulary.decode(token); });

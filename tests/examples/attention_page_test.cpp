@@ -11,6 +11,7 @@
 #include <tapegrad/tapegrad.hpp>
 
 #include "toy_lm/attention.hpp"
+#include "toy_lm/corpus.hpp"
 #include "toy_lm/model_file.hpp"
 
 namespace toy_lm {
@@ -214,6 +215,31 @@ TEST_F(AttentionPage, ToyLmRefusesWhatItCannotShow) {
     EXPECT_EQ(read(path("stdout")), "");
   }
   EXPECT_EQ(run("'" TAPEGRAD_TOY_LM "' attention --from model --prompt ab --html /no/such/folder/page.html"), 1);
+}
+
+TEST_F(AttentionPage, TrainingReportsOnItsHeads) {
+  ASSERT_EQ(
+      run("'" TAPEGRAD_TOY_LM "' train --layers 2 --heads 2 --width 16 --context 8 --batch 2 --steps 2 --out out"), 0)
+      << read(path("stderr"));
+  const std::string output = read(path("stdout"));
+  SavedModel saved = load_model(path("out/model.safetensors"));
+  saved.model.eval();
+  const std::vector<std::int64_t> text = load_corpus({}, 1337, 8).split.validation;
+  const std::string report = head_report(saved.model, {text.begin(), text.begin() + 8});
+  EXPECT_EQ(std::count(report.begin(), report.end(), '%'), 4) << report;
+  EXPECT_NE(output.find("\n" + report + "\n"), std::string::npos) << report << "\nin\n" << output;
+}
+
+TEST_F(AttentionPage, HeatmapAsSvg) {
+  nn::write_heatmap_svg(path("map.svg"), tg::tensor({{0.0, 2.0, 0.5}, {-1.0, 0.0, 1.0}}));
+  EXPECT_EQ(read(path("map.svg")),
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 3 2\" width=\"36\" height=\"24\">"
+            "<rect width=\"3\" height=\"2\" fill=\"#fff\"/>\n"
+            "<rect x=\"1\" y=\"0\" width=\"1\" height=\"1\" fill-opacity=\"1\"/>\n"
+            "<rect x=\"2\" y=\"0\" width=\"1\" height=\"1\" fill-opacity=\"0.25\"/>\n"
+            "<rect x=\"2\" y=\"1\" width=\"1\" height=\"1\" fill-opacity=\"0.5\"/>\n</svg>\n");
+  EXPECT_THROW(nn::write_heatmap_svg(path("map.svg"), tg::zeros({2})), tg::ShapeError);
+  EXPECT_THROW(nn::write_heatmap_svg(path("map.svg"), tg::full({1, 1}, NAN)), tg::ValueError);
 }
 
 TEST_F(AttentionPage, TheTourPrintsTheRightNumbers) {
