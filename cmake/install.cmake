@@ -8,7 +8,7 @@ install(EXPORT tapegradTargets NAMESPACE tapegrad:: DESTINATION ${tapegrad_packa
 
 # Kernels are private, and so is a header that needs them.
 file(GLOB_RECURSE tapegrad_headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
-     core/*.hpp autograd/*.hpp nn/*.hpp optim/*.hpp)
+     core/*.hpp autograd/*.hpp nn/*.hpp optim/*.hpp training/*.hpp)
 file(GLOB tapegrad_root_headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS *.hpp)
 foreach(header IN LISTS tapegrad_root_headers tapegrad_headers)
   file(STRINGS ${header} needs_kernels REGEX "include <tapegrad/core/kernels/" LIMIT_COUNT 1)

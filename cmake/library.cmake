@@ -6,7 +6,7 @@ file(MAKE_DIRECTORY ${tapegrad_include})
 file(CREATE_LINK ${PROJECT_SOURCE_DIR} ${tapegrad_include}/tapegrad SYMBOLIC RESULT link_result)
 if(NOT link_result STREQUAL "0")
   file(GLOB_RECURSE headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
-       *.hpp core/*.hpp autograd/*.hpp nn/*.hpp optim/*.hpp)
+       *.hpp core/*.hpp autograd/*.hpp nn/*.hpp optim/*.hpp training/*.hpp)
   foreach(header IN LISTS headers)
     file(CONFIGURE OUTPUT ${tapegrad_include}/tapegrad/${header}
          CONTENT "#include \"${PROJECT_SOURCE_DIR}/${header}\"\n" @ONLY)
@@ -15,7 +15,7 @@ endif()
 
 file(GLOB_RECURSE tapegrad_sources CONFIGURE_DEPENDS
      ${PROJECT_SOURCE_DIR}/core/*.cpp ${PROJECT_SOURCE_DIR}/autograd/*.cpp ${PROJECT_SOURCE_DIR}/nn/*.cpp
-     ${PROJECT_SOURCE_DIR}/optim/*.cpp)
+     ${PROJECT_SOURCE_DIR}/optim/*.cpp ${PROJECT_SOURCE_DIR}/training/*.cpp)
 add_library(tapegrad ${tapegrad_sources})
 add_library(tapegrad::tapegrad ALIAS tapegrad)
 set_target_properties(tapegrad PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}

@@ -11,5 +11,5 @@ while read -r header; do
     echo "tapegrad/$header does not compile alone"
     failures=1
   fi
-done < <(find ./*.hpp core autograd nn optim -name '*.hpp' -not -path 'core/kernels/*' | sed 's|^\./||' | sort)
+done < <(find ./*.hpp core autograd nn optim training -name '*.hpp' -not -path 'core/kernels/*' | sed 's|^\./||' | sort)
 exit $failures

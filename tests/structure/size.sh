@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the lines of code of the four rooms. A file stays under 400 of them. All together should be at most 8,000: how far
+# Prints the lines of code of the rooms. A file stays under 400 of them. All together should be at most 8,000: how far
 # they are above that is printed, and they may not grow any further. Empty lines and lines of nothing but a comment don't
 # count.
 set -euo pipefail
@@ -9,7 +9,7 @@ total=0
 
 code_lines() { grep -cvE '^[[:space:]]*(//.*)?$' "$1" || true; }
 
-for room in core autograd nn optim; do
+for room in core autograd nn optim training; do
   sum=0
   while read -r file; do
     lines=$(code_lines "$file")
@@ -27,7 +27,7 @@ budget=8000
 now=11421
 if [ "$total" -gt "$budget" ]; then echo "above the budget of $budget lines by $((total - budget))"; fi
 if [ "$total" -gt "$now" ]; then
-  echo "the four rooms are above their budget of $budget lines and must not grow beyond $now; got $total"
+  echo "the rooms are above their budget of $budget lines and must not grow beyond $now; got $total"
   failures=1
 fi
 exit $failures
