@@ -227,8 +227,8 @@ AttentionCall rows_of(const AttentionCall& call, std::int64_t number, std::int64
 
 void check_inside(const char* what, std::int64_t first, std::int64_t count, std::int64_t size) {
   if (first < 0 || count < 0 || first > size - count)
-    throw IndexError(fmt::format("weights_of: {} must be within the {} that there are; got {}{}", what, size, first,
-                                 count == 1 ? "" : fmt::format(" and {} from there on", count)));
+    throw IndexError(fmt::format("weights_of: {} must be in [0, {}), which is what there is; got {}", what, size,
+                                 count == 1 ? fmt::format("{}", first) : fmt::format("{} from {} on", count, first)));
 }
 
 }  // namespace

@@ -91,9 +91,9 @@ TEST_P(AttentionGradcheck, BothOrdersAreRight) {
   nn::AttentionOptions options = hiding.options(lengths);
   options.need_weights = !fused;
   options.enable_gqa = grouped;
-  const auto attention = [&](const tg::Tensors& in) {
+  const auto attention = [&, has_bias = hiding.has_bias](const tg::Tensors& in) {
     nn::AttentionOptions now = options;
-    if (hiding.has_bias) now.bias = in[3];
+    if (has_bias) now.bias = in[3];
     const auto [output, weights] = nn::scaled_dot_product_attention(in[0], in[1], in[2], now);
     return weights.defined() ? tg::Tensors{output, weights} : tg::Tensors{output};
   };

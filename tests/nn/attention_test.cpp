@@ -1,7 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include <tapegrad/tapegrad.hpp>
 
@@ -130,6 +134,33 @@ TEST(AttentionTest, NothingLeaksFromBehindTheMask) {
   }
 }
 
+TEST(AttentionTest, ShapesOfOutputAndWeights) {
+  const tg::Tensor x = tg::randn({2, 4, 8});
+  const auto [output, weights] = nn::scaled_dot_product_attention(x, x, x);
+  EXPECT_EQ(output.shape(), (tg::Shape{2, 4, 8}));
+  EXPECT_EQ(weights.shape(), (tg::Shape{2, 4, 4}));
+}
+
+TEST(AttentionTest, RowsSumToOne) {
+  const tg::Tensor x = tg::randn({2, 4, 8}), one = tg::ones({2, 4});
+  EXPECT_TRUE(tg::allclose(nn::scaled_dot_product_attention(x, x, x).weights.sum(-1), one, 0, 1e-6));
+  EXPECT_TRUE(tg::allclose(nn::scaled_dot_product_attention(x, x, x, {.window = 1}).weights.sum(-1), one, 0, 1e-6));
+}
+
+TEST(AttentionTest, CausalMaskHidesTheFuture) {
+  const tg::Tensor x = tg::randn({2, 4, 8}), lower = tg::tril(tg::ones({2, 4, 4}));
+  for (const nn::AttentionOptions& options :
+       {nn::AttentionOptions{.mask = lower}, nn::AttentionOptions{.is_causal = true}})
+    EXPECT_TRUE(
+        tg::equal(tg::triu(nn::scaled_dot_product_attention(x, x, x, options).weights, 1), tg::zeros({2, 4, 4})));
+}
+
+TEST(AttentionTest, ARowIsAQueryAndAColumnAKey) {
+  const tg::Tensor q = tg::tensor({{0.0, 50.0}, {50.0, 0.0}, {50.0, 0.0}}), k = tg::tensor({{1.0, 0.0}, {0.0, 1.0}});
+  EXPECT_TRUE(tg::allclose(nn::scaled_dot_product_attention(q, k, k).weights,
+                           tg::tensor({{0.0, 1.0}, {1.0, 0.0}, {1.0, 0.0}})));
+}
+
 TEST(AttentionTest, AWeightIsHowMuchTheQueryAttendsToTheKey) {
   const tg::Tensor only_first = tg::tensor({{1, 0, 0}, {1, 0, 0}, {1, 0, 0}});
   const tg::Tensor x = tg::randn({1, 3, 4});
@@ -188,9 +219,20 @@ TEST(AttentionTest, GradientsOfBothOrders) {
 
 TEST(AttentionTest, InputsAreUntouched) {
   const auto [q, k, v] = random_case();
-  const tg::Tensor before[] = {q.clone(), k.clone(), v.clone()};
-  nn::scaled_dot_product_attention(q, k, v, {.mask = random_mask(5, 7), .is_causal = true});
-  EXPECT_TRUE(tg::equal(q, before[0]) && tg::equal(k, before[1]) && tg::equal(v, before[2]));
+  const tg::Tensor mask = random_mask(5, 7), bias = tg::randn({5, 7}, tg::float64), lengths = tg::tensor({{3}, {7}});
+  const tg::Tensors inputs = {q, k, v, mask, bias, lengths};
+  tg::Tensors before;
+  for (const tg::Tensor& x : inputs) before.push_back(x.clone());
+  for (const bool need_weights : {true, false})
+    nn::scaled_dot_product_attention(q, k, v,
+                                     {.mask = mask,
+                                      .bias = bias,
+                                      .is_causal = true,
+                                      .window = 3,
+                                      .dropout_p = 0.5,
+                                      .need_weights = need_weights,
+                                      .key_lengths = lengths});
+  for (std::size_t i = 0; i < inputs.size(); ++i) EXPECT_TRUE(tg::equal(inputs[i], before[i])) << i;
 }
 
 TEST(AttentionTest, EmptySequences) {
@@ -200,19 +242,84 @@ TEST(AttentionTest, EmptySequences) {
             (tg::Shape{0, 3}));
 }
 
-TEST(AttentionTest, Mistakes) {
+TEST(AttentionTest, MistakesAreNamed) {
+  const auto run = [](const tg::Shape& q, const tg::Shape& k, const tg::Shape& v,
+                      const nn::AttentionOptions& options = {}) {
+    return nn::scaled_dot_product_attention(tg::ones(q), tg::ones(k), tg::ones(v), options);
+  };
   const tg::Tensor x = tg::ones({2, 4}), integers = tg::ones({2, 4}, tg::int64);
-  tg::Tensor learned = tg::ones({2, 2}).requires_grad_();
-  EXPECT_THROW(nn::scaled_dot_product_attention(integers, integers, integers), tg::DtypeError);
-  EXPECT_THROW(nn::scaled_dot_product_attention(x, x, x.to(tg::float64)), tg::DtypeError);
-  EXPECT_THROW(nn::scaled_dot_product_attention(tg::ones({4}), x, x), tg::ShapeError);
-  EXPECT_THROW(nn::scaled_dot_product_attention(tg::ones({2, 2, 4}), tg::ones({3, 2, 4}), x), tg::ShapeError);
-  EXPECT_THROW(nn::scaled_dot_product_attention(x, x, x, learned), tg::GradError);
-  EXPECT_THROW(nn::scaled_dot_product_attention(x, x, x, tg::ones({3, 2, 2})), tg::ShapeError);
-  EXPECT_THROW(nn::scaled_dot_product_attention(x, x, x, !nn::padding({1, 2})), tg::ShapeError);
-  EXPECT_THROW(nn::scaled_dot_product_attention(x, x, x, {.bias = tg::ones({2, 2}, tg::int64)}), tg::DtypeError);
-  EXPECT_THROW(nn::scaled_dot_product_attention(x, x, x, {.scale = kNan}), tg::ValueError);
-  EXPECT_THROW(nn::scaled_dot_product_attention(x, x, x, {.dropout_p = -0.1}), tg::ValueError);
+  const tg::Shape s{2, 4}, heads{2, 6, 3, 4}, fewer{2, 4, 3, 4};
+  const tg::Tensor learned = tg::ones({2, 2}).requires_grad_();
+  const std::tuple<std::function<void()>, std::vector<const char*>> mistakes[] = {
+      {[&] { nn::scaled_dot_product_attention(integers, integers, integers); }, {"query", "int64", ".to()"}},
+      {[&] { nn::scaled_dot_product_attention(x, x, x.to(tg::float64)); }, {"value float64", "query float32"}},
+      {[&] { run({4}, s, s); }, {"query", "at least two dimensions", "[4]"}},
+      {[&] {
+         run({2, 3, 6, 7}, {2, 3, 4, 8}, {2, 3, 4, 8});
+       },
+       {"key", "[2, 3, 6, 7]", "[2, 3, 4, 8]", "project"}},
+      {[&] {
+         run({2, 4}, {3, 4}, {5, 4});
+       },
+       {"value", "[5, 4]", "[3, 4]", "one value for each key"}},
+      {[&] {
+         run({2, 2, 4}, {3, 2, 4}, s);
+       },
+       {"leading dimensions", "key [3, 2, 4]", "[2]"}},
+      {[&] {
+         run(s, s, s, {.mask = tg::ones({3, 3})});
+       },
+       {"mask", "[3, 3]", "[2, 2]"}},
+      {[&] {
+         run(s, s, s, {.mask = !nn::padding({1, 2})});
+       },
+       {"mask", "[2]"}},
+      {[&] {
+         run(s, s, s, {.bias = tg::ones({3, 2})});
+       },
+       {"bias", "[3, 2]", "[2, 2]"}},
+      {[&] {
+         run(s, s, s, {.bias = tg::ones({2, 2}, tg::int64)});
+       },
+       {"bias", "float32", "int64", "mask"}},
+      {[&] { run(s, s, s, {.scale = kNan}); }, {"scale", "nan"}},
+      {[&] { run(s, s, s, {.dropout_p = -0.1}); }, {"dropout_p", "[0, 1]", "-0.1"}},
+      {[&] {
+         run(heads, heads, heads, {.key_lengths = tg::tensor({1.0, 2.0})});
+       },
+       {"key_lengths", "int64", "float32"}},
+      {[&] {
+         run(heads, heads, heads, {.key_lengths = tg::tensor({1, 2})});
+       },
+       {"key_lengths", "[2, 6]", "[N, 1]"}},
+      {[&] {
+         run(heads, heads, heads, {.key_lengths = tg::tensor({{1}, {4}})});
+       },
+       {"key_lengths", "[0, 3]", "4 at 1"}},
+      {[&] { run(heads, heads, heads, {.key_lengths = tg::tensor(-1)}); }, {"key_lengths", "[0, 3]", "-1"}},
+      {[&] { run(heads, fewer, fewer, {.enable_gqa = true}); }, {"multiple", "6 and 4", "[2, 6, 3, 4]", "divides 6"}},
+      {[&] {
+         run(heads, {2, 0, 3, 4}, {2, 0, 3, 4}, {.enable_gqa = true});
+       },
+       {"multiple", "6 and 0"}},
+      {[&] { run(heads, fewer, heads, {.enable_gqa = true}); }, {"value", "as many heads", "[2, 4, 3, 4]"}},
+      {[&] { run(s, s, s, {.enable_gqa = true}); }, {"enable_gqa", "query", "[..., heads, length, width]", "[2, 4]"}},
+      {[&] {
+         run(heads, {2, 3, 3, 4}, {2, 3, 3, 4});
+       },
+       {"leading dimensions", "key [2, 3, 3, 4]"}}};
+  for (const auto& [call, parts] : mistakes) {
+    std::string message;
+    try {
+      call();
+    } catch (const tg::Error& error) {
+      message = error.what();
+    }
+    EXPECT_EQ(message.rfind("scaled_dot_product_attention: ", 0), 0U) << message;
+    for (const char* part : parts) EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+  }
+  EXPECT_THROW(run(s, s, s, {.mask = learned}), tg::GradError);
+  EXPECT_THROW(nn::Window(-1), tg::ValueError);
 }
 
 TEST(MaskTest, Tables) {

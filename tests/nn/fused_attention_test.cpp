@@ -286,18 +286,18 @@ TEST(FusedAttentionTest, WhatIsHiddenDoesNotLeakIntoRecordedGradients) {
 TEST(FusedAttentionTest, EverySubsetOfGradientsIsTheSame) {
   tg::manual_seed(9);
   for (const std::int64_t heads : {1, 9})
-    for (int wanted = 1; wanted < 8; ++wanted) {
+    for (int wanted = 1; wanted < 16; ++wanted) {
       tg::Tensors all, some;
-      for (int i = 0; i < 3; ++i) {
-        all.push_back(tg::randn({heads, 210, 5}, tg::float64).requires_grad_());
+      for (int i = 0; i < 4; ++i) {
+        const tg::Shape shape = i < 3 ? tg::Shape{heads, 210, 5} : tg::Shape{210, 1};
+        all.push_back(tg::randn(shape, tg::float64).requires_grad_());
         some.push_back(all.back().detach().requires_grad_((wanted >> i & 1) != 0));
       }
-      for (const tg::Tensors& in : {all, some})
-        nn::scaled_dot_product_attention(in[0], in[1], in[2], {.is_causal = true, .need_weights = false})
-            .output.pow(2)
-            .sum()
-            .backward();
-      for (std::size_t i = 0; i < 3; ++i) {
+      for (const tg::Tensors& in : {all, some}) {
+        const nn::AttentionOptions options{.bias = in[3], .is_causal = true, .need_weights = false};
+        nn::scaled_dot_product_attention(in[0], in[1], in[2], options).output.pow(2).sum().backward();
+      }
+      for (std::size_t i = 0; i < 4; ++i) {
         EXPECT_EQ(some[i].grad().defined(), (wanted >> i & 1) != 0);
         if (some[i].grad().defined()) {
           EXPECT_TRUE(tg::equal(some[i].grad(), all[i].grad())) << wanted << ", " << i;
