@@ -16,12 +16,23 @@ TEST(MultiHeadAttentionTest, Configuration) {
   EXPECT_EQ(mha.embed_dim(), 64);
   EXPECT_EQ(mha.num_heads(), 8);
   EXPECT_EQ(mha.head_dim(), 8);
+  EXPECT_EQ(mha.num_kv_heads(), 8);
+  EXPECT_EQ(nn::MultiHeadAttention(512, 8).head_dim(), 64);
+}
+
+TEST(MultiHeadAttentionTest, FourProjectionsWithBias) {
+  const nn::MultiHeadAttention mha(512, 8);
+  std::vector<std::string> names;
+  for (const auto& [name, parameter] : mha.named_parameters()) names.push_back(name);
+  EXPECT_EQ(names, (std::vector<std::string>{"q_proj.weight", "q_proj.bias", "k_proj.weight", "k_proj.bias",
+                                             "v_proj.weight", "v_proj.bias", "out_proj.weight", "out_proj.bias"}));
   EXPECT_EQ(mha.parameters().size(), 8u);
-  EXPECT_EQ(mha.named_parameters()[0].name, "q_proj.weight");
-  EXPECT_EQ(mha.named_parameters()[7].name, "out_proj.bias");
+  EXPECT_EQ(nn::MultiHeadAttention(64, 8, {.bias = false}).parameters().size(), 4u);
+}
+
+TEST(MultiHeadAttentionTest, HeadsDoNotChangeTheNumberOfParameters) {
   for (const int heads : {1, 2, 4, 8})
     EXPECT_EQ(nn::MultiHeadAttention(64, heads).num_parameters(), 4 * (64 * 64 + 64));
-  EXPECT_EQ(nn::MultiHeadAttention(64, 8, {.bias = false}).parameters().size(), 4u);
 }
 
 TEST(MultiHeadAttentionTest, StartsAsThePackedMatrixDoes) {
@@ -49,18 +60,38 @@ TEST(MultiHeadAttentionTest, IsAttentionOfEachHead) {
                            tg::from_vector(expected.weights, {2, 3, 5, 5}, tg::float64), 0, 1e-12));
 }
 
-TEST(MultiHeadAttentionTest, KeepsTheShape) {
-  for (const auto& [width, heads, batch, length] : std::vector<std::array<std::int64_t, 4>>{
-           {64, 8, 2, 6}, {32, 4, 1, 5}, {8, 2, 2, 1}, {8, 2, 0, 4}, {8, 2, 2, 0}}) {
-    nn::MultiHeadAttention mha(width, heads);
-    const tg::Tensor x = tg::randn({batch, length, width});
-    EXPECT_EQ(mha(x).shape(), x.shape());
-    EXPECT_EQ(mha(x, nn::create_causal_mask(length).expand({batch, length, length})).shape(), x.shape());
-    EXPECT_EQ(mha.attention_weights(x, {.average_weights = true}).shape(), (tg::Shape{batch, length, length}));
-    mha(x).sum().backward();
-    EXPECT_EQ(mha.q_proj().weight().grad().shape(), (tg::Shape{width, width}));
-  }
+namespace {
+
+struct Sizes {
+  std::int64_t width, heads, batch, length;
+};
+
+void expect_shapes_kept(const Sizes& sizes) {
+  const auto [width, heads, batch, length] = sizes;
+  const nn::MultiHeadAttention mha(width, heads);
+  const tg::Tensor x = tg::randn({batch, length, width});
+  EXPECT_EQ(mha(x).shape(), x.shape());
+  EXPECT_EQ(mha.attention_weights(x).shape(), (tg::Shape{batch, heads, length, length}));
+  EXPECT_EQ(mha.attention_weights(x, {.average_weights = true}).shape(), (tg::Shape{batch, length, length}));
+  mha(x).sum().backward();
+  EXPECT_EQ(mha.q_proj().weight().grad().shape(), (tg::Shape{width, width}));
 }
+
+}  // namespace
+
+TEST(MultiHeadAttentionTest, KeepsTheShape) { expect_shapes_kept({64, 8, 2, 6}); }
+
+TEST(MultiHeadAttentionTest, AcceptsABatchMask) {
+  const nn::MultiHeadAttention mha(64, 8);
+  const tg::Tensor x = tg::randn({2, 6, 64});
+  EXPECT_EQ(mha(x, tg::tril(tg::ones({2, 6, 6}))).shape(), x.shape());
+}
+
+class MultiHeadAttentionSizes : public testing::TestWithParam<Sizes> {};
+TEST_P(MultiHeadAttentionSizes, OtherConfigurations) { expect_shapes_kept(GetParam()); }
+INSTANTIATE_TEST_SUITE_P(MultiHeadAttentionTest, MultiHeadAttentionSizes,
+                         testing::Values(Sizes{32, 4, 1, 5}, Sizes{64, 8, 2, 10}, Sizes{8, 2, 2, 1}, Sizes{6, 1, 3, 2},
+                                         Sizes{6, 6, 3, 2}, Sizes{8, 2, 0, 4}, Sizes{8, 2, 2, 0}));
 
 TEST(MultiHeadAttentionTest, QueryHeadsShareKeyHeadsWithinTheWindow) {
   nn::MultiHeadAttention mha(12, 4, {.num_kv_heads = 2, .qk_norm = true, .window = 2});
@@ -171,10 +202,12 @@ TEST(MultiHeadAttentionTest, EveryParameterLearns) {
   std::size_t i = 0;
   for (const auto& [name, parameter] : mha.named_parameters()) {
     const tg::Tensor moved = parameter - before[i++];
-    if (name == "k_proj.bias")  // a shift of all scores of a row, which softmax can't see
+    if (name == "k_proj.bias") {  // a shift of all scores of a row, which softmax can't see
       EXPECT_LT(tg::norm(parameter.grad()).item(), 1e-6);
-    else
+    } else {
+      EXPECT_GT(tg::norm(parameter.grad()).item(), 1e-6) << name;
       EXPECT_GT(tg::norm(moved).item(), 1e-7) << name;
+    }
   }
 }
 
