@@ -158,8 +158,10 @@ TEST(AttentionProfilerTest, ScalingReport) {
   EXPECT_EQ(factors.time_scaling_factor, last.time_ms / first.time_ms);
   EXPECT_EQ(factors.time_vs_quadratic_ratio, factors.time_scaling_factor / 64);
   EXPECT_EQ(factors.memory_scaling_factor, last.measured.peak_mb / first.measured.peak_mb);
-  EXPECT_GT(factors.fitted_exponent, 0.5);
-  EXPECT_LT(factors.fitted_exponent, 4);
+  // With lengths that double, the least-squares slope weighs the four logarithms by -3, -1, 1 and 3, over 10.
+  double slope = 0;
+  for (int i = 0; i < 4; ++i) slope += (2 * i - 3) / 10.0 * std::log2(report.detailed_results[i].time_ms);
+  EXPECT_NEAR(factors.fitted_exponent, slope, 1e-9);
   const nn::MemoryBreakdown& memory = report.scaling_analysis.memory_breakdown;
   EXPECT_EQ(memory.peak_total_memory_mb, last.measured.peak_mb);
   EXPECT_EQ(memory.peak_attention_memory_mb, 1);
