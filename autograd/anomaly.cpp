@@ -52,7 +52,8 @@ std::string place_of(Entry& entry) {
   for (int i = 0; i < entry.inputs(); ++i)
     if (entry.edge(i).entry() || entry.edge(i).leaf())
       inputs += fmt::format("{}{}", inputs.empty() ? " from inputs " : ", ", entry.edge(i).shape());
-  return fmt::format("recorded as number {}{}, result {}{}", entry.number(),
+  return fmt::format("recorded as number {}{}{}, result {}{}", entry.number(),
+                     entry.noted() ? UserLine::text(entry.notes()->line) : "",
                      entry.noted() && !entry.notes()->module.empty() ? " in " + entry.notes()->module : "",
                      entry.shape(), inputs);
 }
@@ -68,17 +69,22 @@ std::string place_of(Entry& entry) {
 
 }  // namespace
 
-const bool anomaly_in_environment = is_set("TAPEGRAD_ANOMALY");
+const bool anomaly_in_environment = is_set("TAPEGRAD_ANOMALY") && ++UserLine::wanted > 0;
 
-void check_value(const char* name, const Tensor& result, const Inputs& inputs) {
+void check_value(const char* name, const Tensor& result, const Inputs& inputs, SourceLocation where) {
   if (running_entry()) return;  // what a gradient is computed by may pass through infinity: the gradient is checked
+  const UserLine line(where);
   if (const auto fault = fault_in(result))
     throw NonFiniteError(
-        fmt::format("{}: its result must be finite; got {}, result {}; look at the values of its inputs", name, *fault,
-                    shapes_of(result, inputs)));
+        fmt::format("{}: its result must be finite; got {}, result {}{}; look at the values of its inputs", name,
+                    *fault, shapes_of(result, inputs), UserLine::text(UserLine::current())));
 }
 
-void note_module(Entry& entry) { entry.notes()->module = core::Scope::path(); }
+void note_place(Entry& entry, SourceLocation where) {
+  const UserLine line(where);
+  entry.notes()->module = core::Scope::path();
+  entry.notes()->line = UserLine::current();
+}
 
 void check_gradient_value(Entry& entry, const Tensor& gradient) {
   if (const auto fault = fault_in(gradient))

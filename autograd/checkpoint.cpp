@@ -58,7 +58,8 @@ std::vector<Edge> values_of(const Tensors& inputs) {
 
 }  // namespace
 
-Tensor checkpoint(std::function<Tensor(const Tensors&)> function, const Tensors& inputs) {
+Tensor checkpoint(std::function<Tensor(const Tensors&)> function, const Tensors& inputs, SourceLocation where) {
+  const UserLine line(where);
   if (!function) throw ValueError("checkpoint: expected a function to call with the inputs; got an empty one");
   if (!grad_enabled()) return called(function, inputs);
   const RandomState random = random_state();

@@ -14,6 +14,7 @@ namespace tapegrad::autograd {
 /// The function must do the same in both calls: GradError if it then reads other tensors, or tensors whose values were
 /// changed in between. Constants count if they are among the inputs; a mask or an index that the function captures is
 /// not watched. It must not have effects that may not happen twice. Without recording it is only called.
-Tensor checkpoint(std::function<Tensor(const Tensors&)> function, const Tensors& inputs);
+Tensor checkpoint(std::function<Tensor(const Tensors&)> function, const Tensors& inputs,
+                  SourceLocation where = SourceLocation::current());
 
 }  // namespace tapegrad::autograd

@@ -27,29 +27,29 @@ bool all_true(const Array& x) {
 
 }  // namespace
 
-Tensor eq(const Tensor& a, const Tensor& b) { return compare(Comparison::eq, a, b); }
-Tensor eq(const Tensor& a, const Scalar& b) { return compare(Comparison::eq, a, b); }
-Tensor ne(const Tensor& a, const Tensor& b) { return compare(Comparison::ne, a, b); }
-Tensor ne(const Tensor& a, const Scalar& b) { return compare(Comparison::ne, a, b); }
-Tensor lt(const Tensor& a, const Tensor& b) { return compare(Comparison::lt, a, b); }
-Tensor lt(const Tensor& a, const Scalar& b) { return compare(Comparison::lt, a, b); }
-Tensor le(const Tensor& a, const Tensor& b) { return compare(Comparison::le, a, b); }
-Tensor le(const Tensor& a, const Scalar& b) { return compare(Comparison::le, a, b); }
-Tensor gt(const Tensor& a, const Tensor& b) { return compare(Comparison::gt, a, b); }
-Tensor gt(const Tensor& a, const Scalar& b) { return compare(Comparison::gt, a, b); }
-Tensor ge(const Tensor& a, const Tensor& b) { return compare(Comparison::ge, a, b); }
-Tensor ge(const Tensor& a, const Scalar& b) { return compare(Comparison::ge, a, b); }
+Tensor eq(const Operand& a, const Operand& b) { return compare(Comparison::eq, a, b); }
+Tensor eq(const Operand& a, const Scalar& b) { return compare(Comparison::eq, a, b); }
+Tensor ne(const Operand& a, const Operand& b) { return compare(Comparison::ne, a, b); }
+Tensor ne(const Operand& a, const Scalar& b) { return compare(Comparison::ne, a, b); }
+Tensor lt(const Operand& a, const Operand& b) { return compare(Comparison::lt, a, b); }
+Tensor lt(const Operand& a, const Scalar& b) { return compare(Comparison::lt, a, b); }
+Tensor le(const Operand& a, const Operand& b) { return compare(Comparison::le, a, b); }
+Tensor le(const Operand& a, const Scalar& b) { return compare(Comparison::le, a, b); }
+Tensor gt(const Operand& a, const Operand& b) { return compare(Comparison::gt, a, b); }
+Tensor gt(const Operand& a, const Scalar& b) { return compare(Comparison::gt, a, b); }
+Tensor ge(const Operand& a, const Operand& b) { return compare(Comparison::ge, a, b); }
+Tensor ge(const Operand& a, const Scalar& b) { return compare(Comparison::ge, a, b); }
 
-Tensor logical_and(const Tensor& a, const Tensor& b) {
+Tensor logical_and(const Operand& a, const Operand& b) {
   return Tensor(kernels::logical_and(a.array().converted(boolean), b.array().converted(boolean)));
 }
-Tensor logical_or(const Tensor& a, const Tensor& b) {
+Tensor logical_or(const Operand& a, const Operand& b) {
   return Tensor(kernels::logical_or(a.array().converted(boolean), b.array().converted(boolean)));
 }
-Tensor logical_xor(const Tensor& a, const Tensor& b) { return ne(to(a, boolean), to(b, boolean)); }
-Tensor logical_not(const Tensor& x) { return Tensor(kernels::logical_not(x.array())); }
-Tensor isnan(const Tensor& x) { return Tensor(kernels::isnan(x.array())); }
-Tensor isfinite(const Tensor& x) { return Tensor(kernels::isfinite(x.array())); }
+Tensor logical_xor(const Operand& a, const Operand& b) { return ne(to(a, boolean), to(b, boolean)); }
+Tensor logical_not(const Operand& x) { return Tensor(kernels::logical_not(x.array())); }
+Tensor isnan(const Operand& x) { return Tensor(kernels::isnan(x.array())); }
+Tensor isfinite(const Operand& x) { return Tensor(kernels::isfinite(x.array())); }
 
 bool equal(const Tensor& a, const Tensor& b) { return a.shape() == b.shape() && all_true(eq(a, b).array()); }
 bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol) {

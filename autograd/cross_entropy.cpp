@@ -35,7 +35,7 @@ Tensor composed_gradient(const Tensor& g, const Tensor& logits, const Tensor& ta
 
 }  // namespace
 
-Tensor cross_entropy_rows(const Tensor& logits, const Tensor& targets, std::int64_t ignore_index) {
+Tensor cross_entropy_rows(const Operand& logits, const Operand& targets, std::int64_t ignore_index) {
   const autograd::Span span("cross_entropy_rows");
   check_arguments(logits, targets, ignore_index);
   auto result = kernels::cross_entropy(logits.array(), targets.array(), ignore_index);

@@ -13,7 +13,7 @@ Tensor masked(const Tensor& x, double p, const RandomState& state) {
 
 }  // namespace
 
-Tensor dropout(const Tensor& x, double p, bool training) {
+Tensor dropout(const Operand& x, double p, bool training) {
   if (!(p >= 0.0 && p <= 1.0))
     throw ValueError("dropout: p must be in [0, 1]; got " + std::to_string(p) +
                      "; it is the probability that an element becomes zero");

@@ -26,13 +26,13 @@ Labels filtered(const Labels& from, Keep keep) {
   return labels;
 }
 
-struct Operand {
+struct Term {
   Tensor tensor;
   Labels labels;  // each once
   std::int64_t size(char label) const { return tensor.size(axis_of(labels, label)); }
 };
 
-Operand summed(const Operand& x, const Labels& over) {
+Term summed(const Term& x, const Labels& over) {
   if (over.empty()) return x;
   Shape axes;
   for (const char label : over) axes.push_back(axis_of(x.labels, label));
@@ -40,7 +40,7 @@ Operand summed(const Operand& x, const Labels& over) {
 }
 
 /// x's dimensions in the order of `labels`; a label that x does not have gets a dimension of size 1.
-Tensor aligned(const Operand& x, const Labels& labels) {
+Tensor aligned(const Term& x, const Labels& labels) {
   Shape order;
   for (const char label : labels)
     if (has(x.labels, label)) order.push_back(axis_of(x.labels, label));
@@ -51,7 +51,7 @@ Tensor aligned(const Operand& x, const Labels& labels) {
 }
 
 /// x without the dimensions of size 1 under labels that `other` has at another size.
-Operand without_broadcast(Operand x, const Operand& other) {
+Term without_broadcast(Term x, const Term& other) {
   for (const char label : Labels(x.labels)) {
     if (!has(other.labels, label) || x.size(label) != 1 || other.size(label) == 1) continue;
     x.tensor = squeeze(x.tensor, axis_of(x.labels, label));
@@ -61,8 +61,8 @@ Operand without_broadcast(Operand x, const Operand& other) {
 }
 
 /// The product of two operands, summed over the labels that are not `needed`.
-Operand contracted(Operand a, Operand b, const Labels& needed) {
-  const Operand whole = a;
+Term contracted(Term a, Term b, const Labels& needed) {
+  const Term whole = a;
   a = without_broadcast(a, b);
   b = without_broadcast(b, whole);
   a = summed(a, filtered(a.labels, [&](char label) { return !has(b.labels, label) && !has(needed, label); }));
@@ -84,7 +84,7 @@ Operand contracted(Operand a, Operand b, const Labels& needed) {
   for (const char label : columns) shape.push_back(b.size(label)), column_count *= b.size(label);
   for (const char label : inner) inner_count *= a.size(label);
   const std::int64_t batch_count = batch_shape.numel();
-  const auto matrices = [&](const Operand& x, const Labels& order, std::int64_t height, std::int64_t width) {
+  const auto matrices = [&](const Term& x, const Labels& order, std::int64_t height, std::int64_t width) {
     return reshape(aligned(x, order), batch.empty() ? Shape{height, width} : Shape{batch_count, height, width});
   };
   const Tensor product = matmul(matrices(a, batch + rows + inner, row_count, inner_count),
@@ -115,13 +115,13 @@ class Equation {
   }
 
   /// The operands with their diagonals taken, each dimension with its own label.
-  std::vector<Operand> operands(const Tensors& tensors) {
+  std::vector<Term> operands(const Tensors& tensors) {
     if (tensors.size() != terms_.size())
       fail<ValueError>("there must be as many operands as the equation has", std::to_string(tensors.size()));
     Dtype dtype = tensors[0].dtype();
     for (const Tensor& x : tensors) dtype = promote(dtype, x.dtype());
     if (dtype == boolean) fail<DtypeError>("operands must be numbers", "boolean ones; convert one with .to()");
-    std::vector<Operand> operands;
+    std::vector<Term> operands;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       const Labels labels = labels_of(i, tensors[i].shape());
       check_sizes(i, labels, tensors[i].shape());
@@ -205,7 +205,7 @@ class Equation {
     }
   }
 
-  static Operand on_diagonals(Operand x) {
+  static Term on_diagonals(Term x) {
     for (std::size_t i = 0; i < x.labels.size();) {
       const std::size_t again = x.labels.find(x.labels[i], i + 1);
       if (again == Labels::npos) {
@@ -229,11 +229,11 @@ class Equation {
 
 }  // namespace
 
-Tensor einsum(std::string_view equation, const Tensors& tensors) {
-  Equation parsed(equation);
-  const std::vector<Operand> operands = parsed.operands(tensors);
+Tensor einsum(const EinsumText& text, const Tensors& tensors) {
+  Equation parsed(text.equation);
+  const std::vector<Term> operands = parsed.operands(tensors);
   const Labels output = parsed.output();
-  Operand result = operands[0];
+  Term result = operands[0];
   for (std::size_t i = 1; i < operands.size(); ++i) {
     Labels needed = output;
     for (std::size_t later = i + 1; later < operands.size(); ++later) needed += operands[later].labels;

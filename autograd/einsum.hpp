@@ -7,6 +7,15 @@
 
 namespace tapegrad {
 
+/// An equation, and the line of the call.
+struct EinsumText {
+  template <std::convertible_to<std::string_view> Text>
+  EinsumText(const Text& equation, SourceLocation where = SourceLocation::current())
+      : equation(equation), line(where) {}
+  std::string_view equation;
+  autograd::UserLine line;
+};
+
 /// einsum("bik,bkj->bij", {a, b}): every label is an index; the result is the product of the operands, summed over the
 /// labels that are not behind the arrow.
 ///
@@ -19,9 +28,9 @@ namespace tapegrad {
 /// Operands are contracted from left to right, two at a time, each pair by one matmul (of a batch, for labels that both
 /// have and that are needed later); so gradients of any order follow. Dtypes are promoted; booleans are refused. Errors
 /// show the equation.
-Tensor einsum(std::string_view equation, const Tensors& operands);
+Tensor einsum(const EinsumText& equation, const Tensors& operands);
 template <std::same_as<Tensor>... T>
-Tensor einsum(std::string_view equation, const T&... operands) {
+Tensor einsum(const EinsumText& equation, const T&... operands) {
   return einsum(equation, Tensors{operands...});
 }
 

@@ -5,107 +5,107 @@
 
 namespace tapegrad {
 
-Tensor operator+(const Tensor& a, const Tensor& b);
-Tensor operator+(const Tensor& a, const Scalar& b);
-Tensor operator+(const Scalar& a, const Tensor& b);
-Tensor operator-(const Tensor& a, const Tensor& b);
-Tensor operator-(const Tensor& a, const Scalar& b);
-Tensor operator-(const Scalar& a, const Tensor& b);
-Tensor operator*(const Tensor& a, const Tensor& b);
-Tensor operator*(const Tensor& a, const Scalar& b);
-Tensor operator*(const Scalar& a, const Tensor& b);
+Tensor operator+(const Operand& a, const Operand& b);
+Tensor operator+(const Operand& a, const Scalar& b);
+Tensor operator+(const Scalar& a, const Operand& b);
+Tensor operator-(const Operand& a, const Operand& b);
+Tensor operator-(const Operand& a, const Scalar& b);
+Tensor operator-(const Scalar& a, const Operand& b);
+Tensor operator*(const Operand& a, const Operand& b);
+Tensor operator*(const Operand& a, const Scalar& b);
+Tensor operator*(const Scalar& a, const Operand& b);
 /// Integers divide to float32. d/da = g / b, d/db = -g a / b^2.
-Tensor operator/(const Tensor& a, const Tensor& b);
-Tensor operator/(const Tensor& a, const Scalar& b);
-Tensor operator/(const Scalar& a, const Tensor& b);
-Tensor operator-(const Tensor& a);
+Tensor operator/(const Operand& a, const Operand& b);
+Tensor operator/(const Operand& a, const Scalar& b);
+Tensor operator/(const Scalar& a, const Operand& b);
+Tensor operator-(const Operand& a);
 
 /// a^b. d/da = g b a^(b-1), 0 where b = 0, and where a = g = 0 and b < 1; d/db = g a^b log a, 0 where a = 0 and b >= 0.
-Tensor pow(const Tensor& a, const Tensor& b);
-Tensor pow(const Tensor& a, const Scalar& b);
-Tensor pow(const Scalar& a, const Tensor& b);
+Tensor pow(const Operand& a, const Operand& b);
+Tensor pow(const Operand& a, const Scalar& b);
+Tensor pow(const Scalar& a, const Operand& b);
 /// The larger and the smaller of two; ties share the gradient half and half. NaN if either is NaN.
-Tensor maximum(const Tensor& a, const Tensor& b);
-Tensor minimum(const Tensor& a, const Tensor& b);
+Tensor maximum(const Operand& a, const Operand& b);
+Tensor minimum(const Operand& a, const Operand& b);
 /// a where `condition` is nonzero, b elsewhere.
-Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
-Tensor where(const Tensor& condition, const Tensor& a, const Scalar& b);
-Tensor where(const Tensor& condition, const Scalar& a, const Tensor& b);
+Tensor where(const Operand& condition, const Operand& a, const Operand& b);
+Tensor where(const Operand& condition, const Operand& a, const Scalar& b);
+Tensor where(const Operand& condition, const Scalar& a, const Operand& b);
 
 /// a + weight (b - a), exactly a for weight 0 and exactly b for weight 1. d/da = g (1 - weight), d/db = g weight,
 /// d/dweight = g (b - a).
-Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight);
-Tensor lerp(const Tensor& a, const Tensor& b, double weight);
+Tensor lerp(const Operand& a, const Operand& b, const Operand& weight);
+Tensor lerp(const Operand& a, const Operand& b, double weight);
 
-Tensor neg(const Tensor& x);
+Tensor neg(const Operand& x);
 /// |x|; the gradient at 0 is 0.
-Tensor abs(const Tensor& x);
+Tensor abs(const Operand& x);
 /// -1, 0 or 1; gradient 0.
-Tensor sign(const Tensor& x);
-Tensor exp(const Tensor& x);
+Tensor sign(const Operand& x);
+Tensor exp(const Operand& x);
 /// exp(x) - 1 without loss of digits near 0.
-Tensor expm1(const Tensor& x);
-Tensor log(const Tensor& x);
-Tensor log1p(const Tensor& x);
+Tensor expm1(const Operand& x);
+Tensor log(const Operand& x);
+Tensor log1p(const Operand& x);
 /// The gradient at 0 is +inf, and 0 where g is 0.
-Tensor sqrt(const Tensor& x);
-Tensor rsqrt(const Tensor& x);
-Tensor square(const Tensor& x);
-Tensor reciprocal(const Tensor& x);
-Tensor sin(const Tensor& x);
-Tensor cos(const Tensor& x);
-Tensor tan(const Tensor& x);
+Tensor sqrt(const Operand& x);
+Tensor rsqrt(const Operand& x);
+Tensor square(const Operand& x);
+Tensor reciprocal(const Operand& x);
+Tensor sin(const Operand& x);
+Tensor cos(const Operand& x);
+Tensor tan(const Operand& x);
 /// The angle in (-pi/2, pi/2); its derivative is 1 / (1 + x^2).
-Tensor atan(const Tensor& x);
-Tensor tanh(const Tensor& x);
-Tensor erf(const Tensor& x);
+Tensor atan(const Operand& x);
+Tensor tanh(const Operand& x);
+Tensor erf(const Operand& x);
 /// 1 / (1 + exp(-x)).
-Tensor sigmoid(const Tensor& x);
+Tensor sigmoid(const Operand& x);
 /// log(1 + exp(x)), without overflow.
-Tensor softplus(const Tensor& x);
+Tensor softplus(const Operand& x);
 /// max(x, 0); the gradient at 0 is 0.
-Tensor relu(const Tensor& x);
+Tensor relu(const Operand& x);
 /// x where x > 0, negative_slope x elsewhere; the gradient at 0 is negative_slope.
-Tensor leaky_relu(const Tensor& x, double negative_slope = 0.01);
+Tensor leaky_relu(const Operand& x, double negative_slope = 0.01);
 /// Exponential linear unit (Clevert et al., 2015): x where x > 0, alpha (exp(x) - 1) elsewhere; the gradient at 0 is
 /// alpha.
-Tensor elu(const Tensor& x, double alpha = 1);
+Tensor elu(const Operand& x, double alpha = 1);
 /// x sigmoid(x).
-Tensor silu(const Tensor& x);
+Tensor silu(const Operand& x);
 /// x between low and high; the gradient passes on the bounds themselves.
-Tensor clamp(const Tensor& x, double low, double high);
+Tensor clamp(const Operand& x, double low, double high);
 /// The same with one bound alone.
-Tensor clamp_min(const Tensor& x, double low);
-Tensor clamp_max(const Tensor& x, double high);
+Tensor clamp_min(const Operand& x, double low);
+Tensor clamp_max(const Operand& x, double high);
 
 /// Gaussian error linear unit (Hendrycks and Gimpel, 2016): x Phi(x), Phi by erf, or by its tanh approximation.
 enum class GeluApproximation { none, tanh };
-Tensor gelu(const Tensor& x, GeluApproximation approximate = GeluApproximation::none);
+Tensor gelu(const Operand& x, GeluApproximation approximate = GeluApproximation::none);
 
 /// Rounding; gradient 0. `round` takes halves to even.
-Tensor floor(const Tensor& x);
-Tensor ceil(const Tensor& x);
-Tensor round(const Tensor& x);
+Tensor floor(const Operand& x);
+Tensor ceil(const Operand& x);
+Tensor round(const Operand& x);
 
 // Comparisons, boolean, without gradient.
-Tensor eq(const Tensor& a, const Tensor& b);
-Tensor eq(const Tensor& a, const Scalar& b);
-Tensor ne(const Tensor& a, const Tensor& b);
-Tensor ne(const Tensor& a, const Scalar& b);
-Tensor lt(const Tensor& a, const Tensor& b);
-Tensor lt(const Tensor& a, const Scalar& b);
-Tensor le(const Tensor& a, const Tensor& b);
-Tensor le(const Tensor& a, const Scalar& b);
-Tensor gt(const Tensor& a, const Tensor& b);
-Tensor gt(const Tensor& a, const Scalar& b);
-Tensor ge(const Tensor& a, const Tensor& b);
-Tensor ge(const Tensor& a, const Scalar& b);
-Tensor logical_and(const Tensor& a, const Tensor& b);
-Tensor logical_or(const Tensor& a, const Tensor& b);
-Tensor logical_xor(const Tensor& a, const Tensor& b);
-Tensor logical_not(const Tensor& x);
-Tensor isnan(const Tensor& x);
-Tensor isfinite(const Tensor& x);
+Tensor eq(const Operand& a, const Operand& b);
+Tensor eq(const Operand& a, const Scalar& b);
+Tensor ne(const Operand& a, const Operand& b);
+Tensor ne(const Operand& a, const Scalar& b);
+Tensor lt(const Operand& a, const Operand& b);
+Tensor lt(const Operand& a, const Scalar& b);
+Tensor le(const Operand& a, const Operand& b);
+Tensor le(const Operand& a, const Scalar& b);
+Tensor gt(const Operand& a, const Operand& b);
+Tensor gt(const Operand& a, const Scalar& b);
+Tensor ge(const Operand& a, const Operand& b);
+Tensor ge(const Operand& a, const Scalar& b);
+Tensor logical_and(const Operand& a, const Operand& b);
+Tensor logical_or(const Operand& a, const Operand& b);
+Tensor logical_xor(const Operand& a, const Operand& b);
+Tensor logical_not(const Operand& x);
+Tensor isnan(const Operand& x);
+Tensor isfinite(const Operand& x);
 
 /// The same shape, dtype aside, and the same values; NaN equals nothing.
 bool equal(const Tensor& a, const Tensor& b);

@@ -20,7 +20,7 @@ Tensor as_floating(const Tensor& x) { return is_floating(x.dtype()) ? x : to(x, 
 /// The larger (smaller) of two: the gradient goes to the one that comes before the other, half of it where both are
 /// equal; beside a NaN neither comes first, and both get it.
 Tensor choice(const char* name, Array (*kernel)(const Array&, const Array&), const Tensor& a, const Tensor& b,
-              Tensor (*before)(const Tensor&, const Tensor&)) {
+              Tensor (*before)(const Operand&, const Operand&)) {
   if (a.dtype() != b.dtype())
     return with_common_dtype(a, b, [&](auto& p, auto& q) { return choice(name, kernel, p, q, before); });
   const auto value = [&] { return kernel(a.array(), b.array()); };
@@ -34,50 +34,50 @@ Tensor choice(const char* name, Array (*kernel)(const Array&, const Array&), con
 
 }  // namespace
 
-Tensor operator+(const Tensor& a, const Tensor& b) {
+Tensor operator+(const Operand& a, const Operand& b) {
   if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](auto& p, auto& q) { return p + q; });
   const auto value = [&] { return kernels::add(a.array(), b.array()); };
   return record("add", value, {a, b}, [](const Tensor& g) { return list_of(g, g); });
 }
-Tensor operator+(const Tensor& a, const Scalar& b) {
+Tensor operator+(const Operand& a, const Scalar& b) {
   if (!is_promoted(a, b)) return promoted(a, b) + b;
   const auto value = [&] { return kernels::add(a.array(), number(b)); };
   return record("add_scalar", value, {a}, [](const Tensor& g) { return list_of(g); });
 }
-Tensor operator+(const Scalar& a, const Tensor& b) { return b + a; }
+Tensor operator+(const Scalar& a, const Operand& b) { return b + a; }
 
-Tensor operator-(const Tensor& a, const Tensor& b) {
+Tensor operator-(const Operand& a, const Operand& b) {
   if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](auto& p, auto& q) { return p - q; });
   const auto value = [&] { return kernels::subtract(a.array(), b.array()); };
   return record("subtract", value, {a, b},
                 [](const Tensor& g) { return list_of(g, needs_gradient(1) ? -g : Tensor()); });
 }
-Tensor operator-(const Tensor& a, const Scalar& b) {
+Tensor operator-(const Operand& a, const Scalar& b) {
   if (!is_promoted(a, b)) return promoted(a, b) - b;
   const auto value = [&] { return kernels::subtract(a.array(), number(b)); };
   return record("subtract_scalar", value, {a}, [](const Tensor& g) { return list_of(g); });
 }
-Tensor operator-(const Scalar& a, const Tensor& b) {
+Tensor operator-(const Scalar& a, const Operand& b) {
   if (!is_promoted(b, a)) return a - promoted(b, a);
   const auto value = [&] { return kernels::subtract(number(a), b.array()); };
   return record("scalar_subtract", value, {b}, [](const Tensor& g) { return list_of(-g); });
 }
 
-Tensor operator*(const Tensor& a, const Tensor& b) {
+Tensor operator*(const Operand& a, const Operand& b) {
   if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](auto& p, auto& q) { return p * q; });
   const auto value = [&] { return kernels::multiply(a.array(), b.array()); };
   return record("multiply", value, {a, b}, [a, b](const Tensor& g) {
     return list_of(needs_gradient(0) ? g * b : Tensor(), needs_gradient(1) ? g * a : Tensor());
   });
 }
-Tensor operator*(const Tensor& a, const Scalar& b) {
+Tensor operator*(const Operand& a, const Scalar& b) {
   if (!is_promoted(a, b)) return promoted(a, b) * b;
   const auto value = [&] { return kernels::multiply(a.array(), number(b)); };
   return record("multiply_scalar", value, {a}, [b](const Tensor& g) { return list_of(g * b); });
 }
-Tensor operator*(const Scalar& a, const Tensor& b) { return b * a; }
+Tensor operator*(const Scalar& a, const Operand& b) { return b * a; }
 
-Tensor operator/(const Tensor& a, const Tensor& b) {
+Tensor operator/(const Operand& a, const Operand& b) {
   if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](auto& p, auto& q) { return p / q; });
   if (!is_floating(a.dtype())) return as_floating(a) / as_floating(b);
   const auto value = [&] { return kernels::divide(a.array(), b.array()); };
@@ -86,12 +86,12 @@ Tensor operator/(const Tensor& a, const Tensor& b) {
     return list_of(to_a, needs_gradient(1) ? -(to_a * (by.body() == b.body() ? y : a / by)) : Tensor());
   });
 }
-Tensor operator/(const Tensor& a, const Scalar& b) {
+Tensor operator/(const Operand& a, const Scalar& b) {
   if (!is_floating(a.dtype())) return as_floating(a) / b;
   const auto value = [&] { return kernels::divide(a.array(), number(b)); };
   return record("divide_scalar", value, {a}, [b](const Tensor& g) { return list_of(g / b); });
 }
-Tensor operator/(const Scalar& a, const Tensor& b) {
+Tensor operator/(const Scalar& a, const Operand& b) {
   if (!is_floating(b.dtype())) return a / as_floating(b);
   const auto value = [&] { return kernels::divide(number(a), b.array()); };
   return record("scalar_divide", value, {b}, [a, b](const Tensor& g, const Tensor& y) {
@@ -100,7 +100,7 @@ Tensor operator/(const Scalar& a, const Tensor& b) {
   });
 }
 
-Tensor pow(const Tensor& a, const Tensor& b) {
+Tensor pow(const Operand& a, const Operand& b) {
   if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [](auto& p, auto& q) { return pow(p, q); });
   const auto value = [&] { return kernels::pow(a.array(), b.array()); };
   return record("pow", value, {a, b}, [a, b](const Tensor& g, const Tensor& y) {
@@ -115,7 +115,7 @@ Tensor pow(const Tensor& a, const Tensor& b) {
     return Tensors{to_a, to_b};
   });
 }
-Tensor pow(const Tensor& a, const Scalar& b) {
+Tensor pow(const Operand& a, const Scalar& b) {
   if (!is_promoted(a, b)) return pow(promoted(a, b), b);
   if (!is_floating(a.dtype()) && b.integer() < 0)
     throw ValueError("pow: integers can't be raised to a negative power; got the exponent " +
@@ -125,11 +125,11 @@ Tensor pow(const Tensor& a, const Scalar& b) {
     if (b.real() == 0) return Tensors{zeros_like(g)};
     if (b.real() == 1) return list_of(g);
     if (b.real() == 2) return Tensors{g * (a * 2)};
-    const Tensor base = b.real() < 1 ? where(logical_and(eq(g, 0), eq(a, 0)), 1, a) : a;
+    const Tensor base = b.real() < 1 ? where(logical_and(eq(g, 0), eq(a, 0)), 1, a) : Tensor(a);
     return Tensors{g * (pow(base, b.real() - 1) * b)};
   });
 }
-Tensor pow(const Scalar& a, const Tensor& b) {
+Tensor pow(const Scalar& a, const Operand& b) {
   if (!is_promoted(b, a)) return pow(a, promoted(b, a));
   const auto value = [&] { return kernels::pow(number(a), b.array()); };
   return record("scalar_pow", value, {b}, [a, b](const Tensor& g, const Tensor& y) {
@@ -138,10 +138,10 @@ Tensor pow(const Scalar& a, const Tensor& b) {
   });
 }
 
-Tensor maximum(const Tensor& a, const Tensor& b) { return choice("maximum", kernels::maximum, a, b, gt); }
-Tensor minimum(const Tensor& a, const Tensor& b) { return choice("minimum", kernels::minimum, a, b, lt); }
+Tensor maximum(const Operand& a, const Operand& b) { return choice("maximum", kernels::maximum, a, b, gt); }
+Tensor minimum(const Operand& a, const Operand& b) { return choice("minimum", kernels::minimum, a, b, lt); }
 
-Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
+Tensor where(const Operand& condition, const Operand& a, const Operand& b) {
   if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [&](auto& p, auto& q) { return where(condition, p, q); });
   const Tensor mask = to(condition, boolean);
   const auto value = [&] { return kernels::where(mask.array(), a.array(), b.array()); };
@@ -150,19 +150,21 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
         {}, needs_gradient(1) ? where(mask, g, 0) : Tensor(), needs_gradient(2) ? where(mask, 0, g) : Tensor()};
   });
 }
-Tensor where(const Tensor& condition, const Tensor& a, const Scalar& b) {
+Tensor where(const Operand& condition, const Operand& a, const Scalar& b) {
   if (!is_promoted(a, b)) return where(condition, promoted(a, b), b);
   const Tensor mask = to(condition, boolean);
   const auto value = [&] { return kernels::where(mask.array(), a.array(), number(b)); };
   return record("where_scalar", value, {mask, a}, [mask](const Tensor& g) { return Tensors{{}, where(mask, g, 0)}; });
 }
-Tensor where(const Tensor& condition, const Scalar& a, const Tensor& b) {
+Tensor where(const Operand& condition, const Scalar& a, const Operand& b) {
   if (!is_promoted(b, a)) return where(condition, a, promoted(b, a));
   const Tensor mask = to(condition, boolean);
   const auto value = [&] { return kernels::where(mask.array(), number(a), b.array()); };
   return record("scalar_where", value, {mask, b}, [mask](const Tensor& g) { return Tensors{{}, where(mask, 0, g)}; });
 }
 
-Tensor Tensor::pow(const Scalar& exponent) const { return tapegrad::pow(*this, exponent); }
+Tensor Tensor::pow(const Scalar& exponent, SourceLocation where) const {
+  return tapegrad::pow({*this, where}, exponent);
+}
 
 }  // namespace tapegrad

@@ -8,23 +8,23 @@ namespace tapegrad {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-Tensor tan(const Tensor& x) { return sin(x) / cos(x); }
+Tensor tan(const Operand& x) { return sin(x) / cos(x); }
 
-Tensor leaky_relu(const Tensor& x, double negative_slope) { return where(gt(x, 0), x, x * negative_slope); }
+Tensor leaky_relu(const Operand& x, double negative_slope) { return where(gt(x, 0), x, x * negative_slope); }
 
-Tensor elu(const Tensor& x, double alpha) {
+Tensor elu(const Operand& x, double alpha) {
   return where(gt(x, 0), x, expm1(clamp_max(x, 0)) * alpha);  // clamped: exp of large numbers would overflow
 }
 
-Tensor clamp_min(const Tensor& x, double low) { return clamp(x, low, kInfinity); }
-Tensor clamp_max(const Tensor& x, double high) { return clamp(x, -kInfinity, high); }
+Tensor clamp_min(const Operand& x, double low) { return clamp(x, low, kInfinity); }
+Tensor clamp_max(const Operand& x, double high) { return clamp(x, -kInfinity, high); }
 
 // From the nearer end, so that each end is met exactly.
-Tensor lerp(const Tensor& a, const Tensor& b, const Tensor& weight) {
+Tensor lerp(const Operand& a, const Operand& b, const Operand& weight) {
   const Tensor way = b - a;
   return where(lt(weight, 0.5), a + way * weight, b - way * (1 - weight));
 }
-Tensor lerp(const Tensor& a, const Tensor& b, double weight) {
+Tensor lerp(const Operand& a, const Operand& b, double weight) {
   const Tensor way = b - a;
   return weight < 0.5 ? a + way * weight : b - way * (1 - weight);
 }

@@ -53,76 +53,76 @@ Tensor off_poles(const Tensor& g, const Tensor& at) {
   return any(zeros).item() ? where(logical_and(zeros, eq(g, 0)), 1, at) : at;
 }
 
-Tensor operator-(const Tensor& a) { return neg(a); }
-Tensor neg(const Tensor& x) {
+Tensor operator-(const Operand& a) { return neg(a); }
+Tensor neg(const Operand& x) {
   if (x.dtype() == boolean) return neg(to(x, int64));
   const auto value = [&] { return kernels::negative(x.array()); };
   return record("neg", value, {x}, [](const Tensor& g) { return Tensors{-g}; });
 }
-Tensor sign(const Tensor& x) { return x.dtype() == boolean ? clone(x) : record_step("sign", kernels::sign, x); }
-Tensor floor(const Tensor& x) { return record_step("floor", kernels::floor, x); }
-Tensor ceil(const Tensor& x) { return record_step("ceil", kernels::ceil, x); }
-Tensor round(const Tensor& x) { return record_step("round", kernels::round, x); }
+Tensor sign(const Operand& x) { return x.dtype() == boolean ? clone(x) : record_step("sign", kernels::sign, x); }
+Tensor floor(const Operand& x) { return record_step("floor", kernels::floor, x); }
+Tensor ceil(const Operand& x) { return record_step("ceil", kernels::ceil, x); }
+Tensor round(const Operand& x) { return record_step("round", kernels::round, x); }
 
-Tensor abs(const Tensor& x) {
+Tensor abs(const Operand& x) {
   return by_input("abs", x, int64, kernels::absolute, [](auto& g, auto& x) { return g * sign(x); });
 }
-Tensor square(const Tensor& x) {
+Tensor square(const Operand& x) {
   return by_input("square", x, int64, kernels::square, [](auto& g, auto& x) { return g * (x * 2); });
 }
-Tensor relu(const Tensor& x) {
+Tensor relu(const Operand& x) {
   const auto rule = [](auto& g, auto& x) { return where(gt(x, 0), g, 0); };
   return by_input("relu", x, int64, kernels::relu, fused(kernels::relu_backward, rule));
 }
-Tensor exp(const Tensor& x) {
+Tensor exp(const Operand& x) {
   return by_result("exp", x, kernels::exp, [](auto& g, auto& y) { return g * y; });
 }
-Tensor expm1(const Tensor& x) {
+Tensor expm1(const Operand& x) {
   return by_result("expm1", x, kernels::expm1, [](auto& g, auto& y) { return g * (y + 1); });
 }
-Tensor log(const Tensor& x) {
+Tensor log(const Operand& x) {
   return by_input("log", x, float32, kernels::log, [](auto& g, auto& x) { return g / off_poles(g, x); });
 }
-Tensor log1p(const Tensor& x) {
+Tensor log1p(const Operand& x) {
   return by_input("log1p", x, float32, kernels::log1p, [](auto& g, auto& x) { return g / off_poles(g, x + 1); });
 }
-Tensor sqrt(const Tensor& x) {
+Tensor sqrt(const Operand& x) {
   const auto rule = [](auto& g, auto& y) { return g / (off_poles(g, y) * 2); };
   return by_result("sqrt", x, kernels::sqrt, fused(kernels::sqrt_backward, rule));
 }
-Tensor rsqrt(const Tensor& x) {
+Tensor rsqrt(const Operand& x) {
   const auto rule = [](auto& g, auto& x) { return g * (pow(off_poles(g, x), -1.5) * -0.5); };
   return by_input("rsqrt", x, float32, kernels::rsqrt, rule);
 }
-Tensor reciprocal(const Tensor& x) {
+Tensor reciprocal(const Operand& x) {
   return by_input("reciprocal", x, float32, kernels::reciprocal,
                   [](auto& g, auto& x) { return -(g / square(off_poles(g, x))); });
 }
-Tensor sin(const Tensor& x) {
+Tensor sin(const Operand& x) {
   return by_input("sin", x, float32, kernels::sin, [](auto& g, auto& x) { return g * cos(x); });
 }
-Tensor cos(const Tensor& x) {
+Tensor cos(const Operand& x) {
   return by_input("cos", x, float32, kernels::cos, [](auto& g, auto& x) { return -(g * sin(x)); });
 }
-Tensor atan(const Tensor& x) {
+Tensor atan(const Operand& x) {
   return by_input("atan", x, float32, kernels::atan, [](auto& g, auto& x) { return g / (square(x) + 1); });
 }
-Tensor tanh(const Tensor& x) {
+Tensor tanh(const Operand& x) {
   const auto rule = [](auto& g, auto& y) { return g * (1 - square(y)); };
   return by_result("tanh", x, kernels::tanh, fused(kernels::tanh_backward, rule));
 }
-Tensor erf(const Tensor& x) {
+Tensor erf(const Operand& x) {
   const auto rule = [](auto& g, auto& x) { return g * (exp(-square(x)) * kTwoOverSqrtPi); };
   return by_input("erf", x, float32, kernels::erf, rule);
 }
-Tensor sigmoid(const Tensor& x) {
+Tensor sigmoid(const Operand& x) {
   const auto rule = [](auto& g, auto& y) { return g * (y * (1 - y)); };
   return by_result("sigmoid", x, kernels::sigmoid, fused(kernels::sigmoid_backward, rule));
 }
-Tensor softplus(const Tensor& x) {
+Tensor softplus(const Operand& x) {
   return by_input("softplus", x, float32, kernels::softplus, [](auto& g, auto& x) { return g * sigmoid(x); });
 }
-Tensor silu(const Tensor& x) {
+Tensor silu(const Operand& x) {
   const auto rule = [](auto& g, auto& x) {
     const Tensor s = sigmoid(x);
     return g * (s * (x * (1 - s) + 1));
@@ -130,7 +130,7 @@ Tensor silu(const Tensor& x) {
   return by_input("silu", x, float32, kernels::silu, fused(kernels::silu_backward, rule));
 }
 
-Tensor clamp(const Tensor& x, double low, double high) {
+Tensor clamp(const Operand& x, double low, double high) {
   if (!(low <= high))
     throw ValueError("clamp: the lower bound must not be above the upper one; got " + std::to_string(low) + " and " +
                      std::to_string(high));
@@ -155,7 +155,7 @@ Tensor gelu_gradient(const Tensor& g, const Tensor& x) {
   return g * ((erf(x * kSqrtHalf) + 1) * 0.5 + x * (exp(square(x) * -0.5) * kInverseSqrtTwoPi));
 }
 
-Tensor gelu(const Tensor& x, GeluApproximation approximate) {
+Tensor gelu(const Operand& x, GeluApproximation approximate) {
   // The same for Phi(x) = sigmoid(2u), u = sqrt(2 / pi) (x + 0.044715 x^3).
   const auto by_tanh = [](auto& g, auto& x) {
     const Tensor v = clamp(x, -30, 30);  // farther outside nothing changes, but x^3 would overflow
@@ -167,10 +167,10 @@ Tensor gelu(const Tensor& x, GeluApproximation approximate) {
   return by_input("gelu", x, float32, kernels::gelu, fused(kernels::gelu_backward, gelu_gradient));
 }
 
-Tensor Tensor::exp() const { return tapegrad::exp(*this); }
-Tensor Tensor::log() const { return tapegrad::log(*this); }
-Tensor Tensor::sqrt() const { return tapegrad::sqrt(*this); }
-Tensor Tensor::abs() const { return tapegrad::abs(*this); }
-Tensor Tensor::tanh() const { return tapegrad::tanh(*this); }
+Tensor Tensor::exp(SourceLocation where) const { return tapegrad::exp({*this, where}); }
+Tensor Tensor::log(SourceLocation where) const { return tapegrad::log({*this, where}); }
+Tensor Tensor::sqrt(SourceLocation where) const { return tapegrad::sqrt({*this, where}); }
+Tensor Tensor::abs(SourceLocation where) const { return tapegrad::abs({*this, where}); }
+Tensor Tensor::tanh(SourceLocation where) const { return tapegrad::tanh({*this, where}); }
 
 }  // namespace tapegrad

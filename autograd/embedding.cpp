@@ -53,7 +53,7 @@ Tensor scatter(const Tensor& g, const Tensor& indices, std::int64_t rows, std::i
 
 }  // namespace
 
-Tensor embedding(const Tensor& weight, const Tensor& indices, std::optional<std::int64_t> padding_index) {
+Tensor embedding(const Operand& weight, const Operand& indices, std::optional<std::int64_t> padding_index) {
   const autograd::Span span("embedding");
   check_arguments(weight, indices);
   return gather(weight, indices, kNowhere, padding_row(padding_index, weight.size(0)));

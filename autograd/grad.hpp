@@ -17,6 +17,7 @@ struct GradOptions {
 
 /// d(sum of `outputs`)/d(input) for each of `inputs`, leaves or intermediate results. Leaves every .grad() alone.
 /// GradError if an output is not on the tape, was swept before, or does not depend on an input.
-Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& options = {});
+Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& options = {},
+             SourceLocation where = SourceLocation::current());
 
 }  // namespace tapegrad::autograd

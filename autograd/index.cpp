@@ -159,11 +159,13 @@ class Indexing {
 
 }  // namespace
 
-Tensor index(const Tensor& x, const std::vector<IndexItem>& items) {
+Tensor index(const Operand& x, const std::vector<IndexItem>& items) {
   check_items(x, items);
   return Indexing(x, items).result();
 }
 
-Tensor Tensor::index(const std::vector<IndexItem>& items) const { return tapegrad::index(*this, items); }
+Tensor Tensor::index(const std::vector<IndexItem>& items, SourceLocation where) const {
+  return tapegrad::index({*this, where}, items);
+}
 
 }  // namespace tapegrad

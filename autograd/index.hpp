@@ -40,6 +40,6 @@ struct IndexItem {
 /// ...]. A boolean mask counts as the tensors of the positions of its true elements. Their common dimensions stand
 /// where the tensors (and integers) stood, or in front, if anything stands between them. Elements read twice add up in
 /// the gradient. IndexError for a position outside its axis, ShapeError for too many items or tensors that don't fit.
-Tensor index(const Tensor& x, const std::vector<IndexItem>& items);
+Tensor index(const Operand& x, const std::vector<IndexItem>& items);
 
 }  // namespace tapegrad

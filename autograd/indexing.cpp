@@ -112,7 +112,7 @@ Tensor corner(const char* operation, Tensor x, const Shape& shape, int free = -1
 
 }  // namespace
 
-Tensor index_select(const Tensor& x, std::int64_t axis, const Tensor& index) {
+Tensor index_select(const Operand& x, std::int64_t axis, const Operand& index) {
   if (index.rank() > 1 || (x.rank() == 0 && index.numel() != 1))
     throw ShapeError(
         "index_select: the index must be a vector or a number (one number, if the tensor is one); got shape " +
@@ -139,7 +139,7 @@ Tensor index_select(const Tensor& x, std::int64_t axis, const Tensor& index) {
   });
 }
 
-Tensor gather(const Tensor& tensor, std::int64_t axis, const Tensor& index) {
+Tensor gather(const Operand& tensor, std::int64_t axis, const Operand& index) {
   if (tensor.rank() == 0 && index.rank() == 0)
     return autograd::as_vector(tensor, [&](const Tensor& v) { return gather(v, axis, reshape(index, {1})); });
   const int along = normalize_axis("gather", axis, tensor.rank());
@@ -165,7 +165,7 @@ Tensor gather(const Tensor& tensor, std::int64_t axis, const Tensor& index) {
   });
 }
 
-Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor& index, const Tensor& source) {
+Tensor scatter_add(const Operand& x, std::int64_t axis, const Operand& index, const Operand& source) {
   if (x.rank() == 0 && index.rank() == 0 && source.rank() == 0)
     return autograd::as_vector(
         x, [&](const Tensor& v) { return scatter_add(v, axis, reshape(index, {1}), reshape(source, {1})); });
@@ -178,7 +178,7 @@ Tensor scatter_add(const Tensor& x, std::int64_t axis, const Tensor& index, cons
   return x + pad(sums, missing);
 }
 
-Tensor take_along_dim(const Tensor& x, const Tensor& index, std::int64_t axis) {
+Tensor take_along_dim(const Operand& x, const Operand& index, std::int64_t axis) {
   const int along = normalize_axis("take_along_dim", axis, x.rank());
   if (index.rank() != x.rank())
     throw ShapeError("take_along_dim: the index must have the tensor's rank; got index " + index.shape().to_string() +
@@ -189,7 +189,7 @@ Tensor take_along_dim(const Tensor& x, const Tensor& index, std::int64_t axis) {
                 expand(index, with_size(shape, along, index.shape()[along])));
 }
 
-Tensor nonzero(const Tensor& x) {
+Tensor nonzero(const Operand& x) {
   const Array flags = x.array().converted(boolean).contiguous();
   const bool* flag = flags.data<bool>();
   const int rank = x.rank();
@@ -207,7 +207,7 @@ Tensor nonzero(const Tensor& x) {
   return Tensor(result);
 }
 
-Tensor masked_select(const Tensor& x, const Tensor& mask) {
+Tensor masked_select(const Operand& x, const Operand& mask) {
   const Shape shape = broadcast_shapes("masked_select", x.shape(), mask.shape());
   const Tensor places = nonzero(reshape(expand(mask.detach(), shape), {-1}));
   return index_select(reshape(expand(x, shape), {-1}), 0, squeeze(places, 1));

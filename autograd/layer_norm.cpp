@@ -93,12 +93,12 @@ Tensor normalized(const char* operation, const Tensor& x, const Tensor& weight, 
 
 }  // namespace
 
-Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps, int normalized_rank) {
+Tensor layer_norm(const Operand& x, const Tensor& weight, const Tensor& bias, double eps, int normalized_rank) {
   const Shape shape = normalized_shape("layer_norm", x, normalized_rank);
   return normalized("layer_norm", x, weight, bias, eps, shape, Centering::mean);
 }
 
-Tensor rms_norm(const Tensor& x, const Tensor& weight, std::optional<double> eps, int normalized_rank) {
+Tensor rms_norm(const Operand& x, const Tensor& weight, std::optional<double> eps, int normalized_rank) {
   autograd::check_floating("rms_norm", x);
   const Shape shape = normalized_shape("rms_norm", x, normalized_rank);
   const double least =

@@ -57,7 +57,7 @@ Tensors to_parameters(const Tensor& g, const Tensor& x, bool biased) {
 
 }  // namespace
 
-Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+Tensor linear(const Operand& x, const Tensor& weight, const Tensor& bias) {
   check_arguments("linear", x, weight, bias);
   const autograd::TensorRef inputs[3] = {x, weight, bias};
   const bool biased = bias.defined();
@@ -70,7 +70,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   });
 }
 
-Tensor gelu_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+Tensor gelu_linear(const Operand& x, const Tensor& weight, const Tensor& bias) {
   check_arguments("gelu_linear", x, weight, bias);
   const autograd::TensorRef inputs[3] = {x, weight, bias};
   const bool biased = bias.defined();
@@ -82,7 +82,7 @@ Tensor gelu_linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
     const bool both = !recorded && needs_gradient(0) && needs_gradient(1);
     const Tensor activation = both ? Tensor(kernels::gelu_forward_backward(to_activation.array(), x.array()))
                               : needs_gradient(1) ? gelu(x)
-                                                  : x;  // not read
+                                                  : Tensor();
     Tensors gradients = to_parameters(g, activation, biased);
     if (needs_gradient(0))
       gradients[0] = both       ? to_activation

@@ -40,27 +40,29 @@ Tensor product(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-Tensor matmul(const Tensor& a, const Tensor& b) {
+Tensor matmul(const Operand& a, const Operand& b) {
   check_operands(a, b);
   if (a.rank() > 1 && b.rank() > 1) return product(a, b);
-  Tensor result = product(a.rank() == 1 ? unsqueeze(a, 0) : a, b.rank() == 1 ? unsqueeze(b, 1) : b);
+  Tensor result = product(a.rank() == 1 ? unsqueeze(a, 0) : Tensor(a), b.rank() == 1 ? unsqueeze(b, 1) : Tensor(b));
   if (b.rank() == 1) result = squeeze(result, -1);
   if (a.rank() == 1) result = squeeze(result, b.rank() == 1 ? -1 : -2);
   return result;
 }
 
-Tensor outer(const Tensor& a, const Tensor& b) {
+Tensor outer(const Operand& a, const Operand& b) {
   if (a.rank() != 1 || b.rank() != 1)
     throw ShapeError("outer: both operands must be vectors; got shapes " + a.shape().to_string() + " and " +
                      b.shape().to_string() + "; flatten them first");
   return unsqueeze(a, 1) * unsqueeze(b, 0);
 }
 
-Tensor trace(const Tensor& x) {
+Tensor trace(const Operand& x) {
   if (x.rank() != 2) throw ShapeError("trace: expected a matrix; got shape " + x.shape().to_string());
   return sum(diagonal(x));
 }
 
-Tensor Tensor::matmul(const Tensor& other) const { return tapegrad::matmul(*this, other); }
+Tensor Tensor::matmul(const Tensor& other, SourceLocation where) const {
+  return tapegrad::matmul({*this, where}, other);
+}
 
 }  // namespace tapegrad

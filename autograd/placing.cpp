@@ -85,7 +85,8 @@ Array triangle(const char* operation, const Tensor& tensor, bool lower, std::int
 
 }  // namespace
 
-Tensor cat(const Tensors& tensors, std::int64_t axis) {
+Tensor cat(const Tensors& tensors, std::int64_t axis, SourceLocation where) {
+  const autograd::UserLine line(where);
   if (tensors.empty()) throw ValueError("cat: expected at least one tensor; got none");
   const int at = normalize_axis("cat", axis, tensors[0].rank());
   check_joinable(tensors, at);
@@ -115,7 +116,8 @@ Tensor cat(const Tensors& tensors, std::int64_t axis) {
   });
 }
 
-Tensor stack(const Tensors& tensors, std::int64_t axis) {
+Tensor stack(const Tensors& tensors, std::int64_t axis, SourceLocation where) {
+  const autograd::UserLine line(where);
   if (tensors.empty()) throw ValueError("stack: expected at least one tensor; got none");
   const int at = normalize_axis("stack", axis, tensors[0].rank() + 1);
   Tensors parts;
@@ -128,7 +130,7 @@ Tensor stack(const Tensors& tensors, std::int64_t axis) {
   return cat(parts, at);
 }
 
-Tensor flip(const Tensor& x, const Axes& axes) {
+Tensor flip(const Operand& x, const Axes& axes) {
   const Shape reversed = axes.normalized("flip", x.rank());
   Array view = x.array();
   for (std::int64_t axis : reversed) {
@@ -139,17 +141,17 @@ Tensor flip(const Tensor& x, const Axes& axes) {
   return record("flip", value, {x}, [axes](const Tensor& g) { return Tensors{flip(g, axes)}; });
 }
 
-Tensor tril(const Tensor& x, std::int64_t diagonal) {
+Tensor tril(const Operand& x, std::int64_t diagonal) {
   const auto value = [&] { return triangle("tril", x, true, diagonal); };
   return record("tril", value, {x}, [diagonal](const Tensor& g) { return Tensors{tril(g, diagonal)}; });
 }
 
-Tensor triu(const Tensor& x, std::int64_t diagonal) {
+Tensor triu(const Operand& x, std::int64_t diagonal) {
   const auto value = [&] { return triangle("triu", x, false, diagonal); };
   return record("triu", value, {x}, [diagonal](const Tensor& g) { return Tensors{triu(g, diagonal)}; });
 }
 
-Tensor masked_fill(const Tensor& x, const Tensor& mask, const Scalar& value) {
+Tensor masked_fill(const Operand& x, const Operand& mask, const Scalar& value) {
   if (!is_broadcastable_to(mask.shape(), x.shape()))
     throw ShapeError("masked_fill: the mask must broadcast to the tensor; got mask " + mask.shape().to_string() +
                      " and tensor " + x.shape().to_string());

@@ -44,7 +44,7 @@ Tensor put(const Tensor& x, const Diagonal& at, const Shape& shape) {
 
 }  // namespace autograd
 
-Tensor diagonal(const Tensor& x, std::int64_t offset, std::int64_t axis1, std::int64_t axis2) {
+Tensor diagonal(const Operand& x, std::int64_t offset, std::int64_t axis1, std::int64_t axis2) {
   const Diagonal at{offset, normalize_axis("diagonal", axis1, x.rank()), normalize_axis("diagonal", axis2, x.rank())};
   if (at.row == at.column)
     throw ShapeError("diagonal: the two axes must differ; got " + std::to_string(axis1) + " and " +

@@ -48,13 +48,13 @@ Reduction reduction_of_some(const char* operation, const Tensor& x, const Axes& 
 
 }  // namespace
 
-Tensor sum(const Tensor& x, const Axes& axes, bool keepdim) {
+Tensor sum(const Operand& x, const Axes& axes, bool keepdim) {
   const Reduction reduction("sum", x, axes);
   const auto value = [&] { return kernels::sum(x.array(), reduction.axes, keepdim); };
   return record("sum", value, {x}, [reduction](const Tensor& g) { return Tensors{reduction.repeated(g)}; });
 }
 
-Tensor mean(const Tensor& x, const Axes& axes, bool keepdim) {
+Tensor mean(const Operand& x, const Axes& axes, bool keepdim) {
   check_floating("mean", x);
   const Reduction reduction("mean", x, axes);
   const auto count = static_cast<double>(reduction.count());
@@ -65,7 +65,7 @@ Tensor mean(const Tensor& x, const Axes& axes, bool keepdim) {
                 [reduction, count](const Tensor& g) { return Tensors{reduction.repeated(g / count)}; });
 }
 
-Tensor prod(const Tensor& x, const Axes& axes, bool keepdim) {
+Tensor prod(const Operand& x, const Axes& axes, bool keepdim) {
   if (x.dtype() == boolean) return prod(to(x, int64), axes, keepdim);
   const Reduction reduction("prod", x, axes);
   Shape order;
@@ -92,12 +92,12 @@ Tensor running_sum(const Tensor& x, int axis, bool reversed) {
 
 }  // namespace
 
-Tensor cumsum(const Tensor& x, std::int64_t axis) {
+Tensor cumsum(const Operand& x, std::int64_t axis) {
   if (x.rank() == 0) return autograd::as_vector(x, [&](const Tensor& v) { return cumsum(v, axis); });
   return running_sum(x, normalize_axis("cumsum", axis, x.rank()), false);
 }
 
-Tensor sum_to(const Tensor& x, const Shape& shape) {
+Tensor sum_to(const Operand& x, const Shape& shape) {
   if (x.shape() == shape) return x;
   if (!is_broadcastable_to(shape, x.shape()))
     throw ShapeError("sum_to: the shape must be one that broadcasts to the tensor's; got " + shape.to_string() +
@@ -152,38 +152,38 @@ Tensor index_along(const char* operation, const Tensor& x, std::int64_t axis, bo
 
 }  // namespace
 
-Tensor max(const Tensor& x, std::int64_t axis, bool keepdim) {
+Tensor max(const Operand& x, std::int64_t axis, bool keepdim) {
   return extreme_along("max", x, axis, keepdim, kernels::max_along);
 }
-Tensor min(const Tensor& x, std::int64_t axis, bool keepdim) {
+Tensor min(const Operand& x, std::int64_t axis, bool keepdim) {
   return extreme_along("min", x, axis, keepdim, kernels::min_along);
 }
-Tensor max(const Tensor& x) { return amax(x); }
-Tensor min(const Tensor& x) { return amin(x); }
-Tensor amax(const Tensor& x, const Axes& axes, bool keepdim) {
+Tensor max(const Operand& x) { return amax(x); }
+Tensor min(const Operand& x) { return amin(x); }
+Tensor amax(const Operand& x, const Axes& axes, bool keepdim) {
   return extreme_over("amax", x, axes, keepdim, kernels::amax);
 }
-Tensor amin(const Tensor& x, const Axes& axes, bool keepdim) {
+Tensor amin(const Operand& x, const Axes& axes, bool keepdim) {
   return extreme_over("amin", x, axes, keepdim, kernels::amin);
 }
-Tensor argmax(const Tensor& x, std::int64_t axis, bool keepdim) {
+Tensor argmax(const Operand& x, std::int64_t axis, bool keepdim) {
   return index_along("argmax", x, axis, keepdim, kernels::max_along);
 }
-Tensor argmin(const Tensor& x, std::int64_t axis, bool keepdim) {
+Tensor argmin(const Operand& x, std::int64_t axis, bool keepdim) {
   return index_along("argmin", x, axis, keepdim, kernels::min_along);
 }
 
-Tensor argmax(const Tensor& x) { return argmax(flatten(x.detach()), 0); }
-Tensor argmin(const Tensor& x) { return argmin(flatten(x.detach()), 0); }
+Tensor argmax(const Operand& x) { return argmax(flatten(x.detach()), 0); }
+Tensor argmin(const Operand& x) { return argmin(flatten(x.detach()), 0); }
 
-Tensor var(const Tensor& x, const Axes& axes, int correction, bool keepdim) {
+Tensor var(const Operand& x, const Axes& axes, int correction, bool keepdim) {
   check_floating("var", x);
   const Reduction reduction("var", x, axes);
   const double freedom = std::max(0.0, static_cast<double>(reduction.count() - correction));
   return sum(square(x - mean(x, axes, true)), axes, keepdim) / freedom;
 }
 
-Tensor std(const Tensor& x, const Axes& axes, int correction, bool keepdim) {
+Tensor std(const Operand& x, const Axes& axes, int correction, bool keepdim) {
   check_floating("std", x);
   const Tensor variance = var(x, axes, correction, keepdim), is_zero = eq(variance, 0);
   return where(is_zero, 0, sqrt(where(is_zero, 1, variance)));
@@ -206,8 +206,8 @@ Tensor power(const Tensor& x, double p) {
 
 }  // namespace
 
-Tensor norm(const Tensor& x) { return norm(x, 2); }
-Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdim) {
+Tensor norm(const Operand& x) { return norm(x, 2); }
+Tensor norm(const Operand& x, double p, const Axes& axes, bool keepdim) {
   check_floating("norm", x);
   if (!(p > 0)) throw ValueError("norm: p must be above 0; got " + std::to_string(p));
   const Reduction reduction("norm", x, axes);
@@ -218,7 +218,7 @@ Tensor norm(const Tensor& x, double p, const Axes& axes, bool keepdim) {
   return amax(abs(x), axes, keepdim);
 }
 
-Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdim) {
+Tensor logsumexp(const Operand& x, const Axes& axes, bool keepdim) {
   if (!is_floating(x.dtype())) return logsumexp(to(x, float32), axes, keepdim);
   const Reduction reduction("logsumexp", x, axes);
   const auto value = [&] {
@@ -234,19 +234,29 @@ Tensor logsumexp(const Tensor& x, const Axes& axes, bool keepdim) {
   });
 }
 
-Tensor any(const Tensor& x, const Axes& axes, bool keepdim) {
+Tensor any(const Operand& x, const Axes& axes, bool keepdim) {
   return Tensor(kernels::amax(x.array().converted(boolean), axes.normalized("any", x.rank()), keepdim));
 }
-Tensor all(const Tensor& x, const Axes& axes, bool keepdim) {
+Tensor all(const Operand& x, const Axes& axes, bool keepdim) {
   return Tensor(kernels::amin(x.array().converted(boolean), axes.normalized("all", x.rank()), keepdim));
 }
 
-Tensor Tensor::sum(const Axes& axes, bool keepdim) const { return tapegrad::sum(*this, axes, keepdim); }
-Tensor Tensor::mean(const Axes& axes, bool keepdim) const { return tapegrad::mean(*this, axes, keepdim); }
-Tensor Tensor::max(std::int64_t axis, bool keepdim) const { return tapegrad::max(*this, axis, keepdim); }
-Tensor Tensor::min(std::int64_t axis, bool keepdim) const { return tapegrad::min(*this, axis, keepdim); }
-Tensor Tensor::max() const { return tapegrad::max(*this); }
-Tensor Tensor::min() const { return tapegrad::min(*this); }
-Tensor Tensor::argmax(std::int64_t axis, bool keepdim) const { return tapegrad::argmax(*this, axis, keepdim); }
+Tensor Tensor::sum(const Axes& axes, bool keepdim, SourceLocation where) const {
+  return tapegrad::sum({*this, where}, axes, keepdim);
+}
+Tensor Tensor::mean(const Axes& axes, bool keepdim, SourceLocation where) const {
+  return tapegrad::mean({*this, where}, axes, keepdim);
+}
+Tensor Tensor::max(std::int64_t axis, bool keepdim, SourceLocation where) const {
+  return tapegrad::max({*this, where}, axis, keepdim);
+}
+Tensor Tensor::min(std::int64_t axis, bool keepdim, SourceLocation where) const {
+  return tapegrad::min({*this, where}, axis, keepdim);
+}
+Tensor Tensor::max(SourceLocation where) const { return tapegrad::max({*this, where}); }
+Tensor Tensor::min(SourceLocation where) const { return tapegrad::min({*this, where}); }
+Tensor Tensor::argmax(std::int64_t axis, bool keepdim, SourceLocation where) const {
+  return tapegrad::argmax({*this, where}, axis, keepdim);
+}
 
 }  // namespace tapegrad

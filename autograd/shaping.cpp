@@ -40,13 +40,13 @@ Array squeezed(const Array& array, int axis) {
 
 }  // namespace
 
-Tensor reshape(const Tensor& x, const Shape& shape) {
+Tensor reshape(const Operand& x, const Shape& shape) {
   const Shape completed = complete_shape(x.shape(), shape);
   const auto value = [&] { return x.array().reshaped(completed); };
   return record("reshape", value, {x}, [before = x.shape()](const Tensor& g) { return Tensors{reshape(g, before)}; });
 }
 
-Tensor flatten(const Tensor& x, std::int64_t first, std::int64_t last) {
+Tensor flatten(const Operand& x, std::int64_t first, std::int64_t last) {
   if (x.rank() == 0) return reshape(x, {1});
   const int begin = normalize_axis("flatten", first, x.rank()), end = normalize_axis("flatten", last, x.rank());
   if (begin > end)
@@ -58,14 +58,14 @@ Tensor flatten(const Tensor& x, std::int64_t first, std::int64_t last) {
   return reshape(x, shape);
 }
 
-Tensor transpose(const Tensor& x, std::int64_t a, std::int64_t b) {
+Tensor transpose(const Operand& x, std::int64_t a, std::int64_t b) {
   if (x.rank() == 0) return autograd::as_vector(x, [&](const Tensor& v) { return transpose(v, a, b); });
   const int first = normalize_axis("transpose", a, x.rank()), second = normalize_axis("transpose", b, x.rank());
   return record("transpose", x.array().transposed(first, second), {x},
                 [first, second](const Tensor& g) { return Tensors{transpose(g, first, second)}; });
 }
 
-Tensor permute(const Tensor& x, const Shape& axes) {
+Tensor permute(const Operand& x, const Shape& axes) {
   if (axes.rank() != x.rank())
     throw ShapeError("permute: every axis must be named once; got axes " + axes.to_string() + " for shape " +
                      x.shape().to_string());
@@ -79,21 +79,21 @@ Tensor permute(const Tensor& x, const Shape& axes) {
                 [inverse](const Tensor& g) { return Tensors{permute(g, inverse)}; });
 }
 
-Tensor squeeze(const Tensor& x, std::int64_t axis) {
+Tensor squeeze(const Operand& x, std::int64_t axis) {
   if (x.rank() == 0) return autograd::as_vector(x, [&](const Tensor& v) { return squeeze(v, axis); });
   const int at = normalize_axis("squeeze", axis, x.rank());
   if (x.shape()[at] != 1) return x;
   return record("squeeze", squeezed(x.array(), at), {x}, [at](const Tensor& g) { return Tensors{unsqueeze(g, at)}; });
 }
 
-Tensor squeeze(const Tensor& x) {
+Tensor squeeze(const Operand& x) {
   Shape shape;
   for (const std::int64_t size : x.shape())
     if (size != 1) shape.push_back(size);
   return reshape(x, shape);
 }
 
-Tensor unsqueeze(const Tensor& x, std::int64_t axis) {
+Tensor unsqueeze(const Operand& x, std::int64_t axis) {
   const int at = normalize_axis("unsqueeze", axis, x.rank() + 1);
   const Array& array = x.array();
   Shape shape = x.shape();
@@ -104,7 +104,7 @@ Tensor unsqueeze(const Tensor& x, std::int64_t axis) {
                 [at](const Tensor& g) { return Tensors{squeeze(g, at)}; });
 }
 
-Tensor expand(const Tensor& x, const Shape& shape) {
+Tensor expand(const Operand& x, const Shape& shape) {
   Shape wanted = shape;
   const int added = shape.rank() - x.rank();
   for (int i = std::max(added, 0); i < shape.rank(); ++i)
@@ -117,7 +117,7 @@ Tensor expand(const Tensor& x, const Shape& shape) {
                 [before = x.shape()](const Tensor& g) { return Tensors{sum_to(g, before)}; });
 }
 
-Tensor slice(const Tensor& x, std::int64_t axis, std::int64_t start, std::int64_t stop, std::int64_t step) {
+Tensor slice(const Operand& x, std::int64_t axis, std::int64_t start, std::int64_t stop, std::int64_t step) {
   const int at = normalize_axis("slice", axis, x.rank());
   if (step < 1)
     throw ValueError("slice: step must be at least 1; got " + std::to_string(step) + "; use flip to reverse");
@@ -127,7 +127,7 @@ Tensor slice(const Tensor& x, std::int64_t axis, std::int64_t start, std::int64_
   return autograd::take(x, {at, begin, end > begin ? (end - begin - 1) / step + 1 : 0, step});
 }
 
-Tensor select(const Tensor& x, std::int64_t axis, std::int64_t index) {
+Tensor select(const Operand& x, std::int64_t axis, std::int64_t index) {
   const int at = normalize_axis("select", axis, x.rank());
   const std::int64_t size = x.shape()[at];
   if (index < -size || index >= size)
@@ -141,18 +141,18 @@ Tensor select(const Tensor& x, std::int64_t axis, std::int64_t index) {
                 });
 }
 
-Tensor clone(const Tensor& x) {
+Tensor clone(const Operand& x) {
   const auto value = [&] { return x.array().copy(); };
   return record("clone", value, {x}, [](const Tensor& g) { return Tensors{g}; });
 }
 
-Tensor contiguous(const Tensor& x) {
+Tensor contiguous(const Operand& x) {
   if (x.array().is_contiguous()) return x;
   const auto value = [&] { return x.array().copy(); };
   return record("contiguous", value, {x}, [](const Tensor& g) { return Tensors{g}; });
 }
 
-Tensor to(const Tensor& x, Dtype dtype) {
+Tensor to(const Operand& x, Dtype dtype) {
   if (x.dtype() == dtype) return x;
   const autograd::Span span("to");
   Array value = x.array().converted(dtype);
@@ -160,19 +160,36 @@ Tensor to(const Tensor& x, Dtype dtype) {
   return record("to", std::move(value), {x}, [before = x.dtype()](const Tensor& g) { return Tensors{to(g, before)}; });
 }
 
-Tensor Tensor::to(Dtype dtype) const { return tapegrad::to(*this, dtype); }
-Tensor Tensor::clone() const { return tapegrad::clone(*this); }
-Tensor Tensor::contiguous() const { return tapegrad::contiguous(*this); }
-Tensor Tensor::reshape(const Shape& shape) const { return tapegrad::reshape(*this, shape); }
-Tensor Tensor::flatten(std::int64_t first, std::int64_t last) const { return tapegrad::flatten(*this, first, last); }
-Tensor Tensor::transpose(std::int64_t a, std::int64_t b) const { return tapegrad::transpose(*this, a, b); }
-Tensor Tensor::permute(const Shape& axes) const { return tapegrad::permute(*this, axes); }
-Tensor Tensor::squeeze(std::int64_t axis) const { return tapegrad::squeeze(*this, axis); }
-Tensor Tensor::unsqueeze(std::int64_t axis) const { return tapegrad::unsqueeze(*this, axis); }
-Tensor Tensor::expand(const Shape& shape) const { return tapegrad::expand(*this, shape); }
-Tensor Tensor::slice(std::int64_t axis, std::int64_t start, std::int64_t stop, std::int64_t step) const {
-  return tapegrad::slice(*this, axis, start, stop, step);
+Tensor Tensor::to(Dtype dtype, SourceLocation where) const { return tapegrad::to({*this, where}, dtype); }
+Tensor Tensor::clone(SourceLocation where) const { return tapegrad::clone({*this, where}); }
+Tensor Tensor::contiguous(SourceLocation where) const { return tapegrad::contiguous({*this, where}); }
+Tensor Tensor::reshape(const Shape& shape, SourceLocation where) const {
+  return tapegrad::reshape({*this, where}, shape);
 }
-Tensor Tensor::select(std::int64_t axis, std::int64_t index) const { return tapegrad::select(*this, axis, index); }
+Tensor Tensor::flatten(std::int64_t first, std::int64_t last, SourceLocation where) const {
+  return tapegrad::flatten({*this, where}, first, last);
+}
+Tensor Tensor::transpose(std::int64_t a, std::int64_t b, SourceLocation where) const {
+  return tapegrad::transpose({*this, where}, a, b);
+}
+Tensor Tensor::permute(const Shape& axes, SourceLocation where) const {
+  return tapegrad::permute({*this, where}, axes);
+}
+Tensor Tensor::squeeze(std::int64_t axis, SourceLocation where) const {
+  return tapegrad::squeeze({*this, where}, axis);
+}
+Tensor Tensor::unsqueeze(std::int64_t axis, SourceLocation where) const {
+  return tapegrad::unsqueeze({*this, where}, axis);
+}
+Tensor Tensor::expand(const Shape& shape, SourceLocation where) const {
+  return tapegrad::expand({*this, where}, shape);
+}
+Tensor Tensor::slice(std::int64_t axis, std::int64_t start, std::int64_t stop, std::int64_t step,
+                     SourceLocation where) const {
+  return tapegrad::slice({*this, where}, axis, start, stop, step);
+}
+Tensor Tensor::select(std::int64_t axis, std::int64_t index, SourceLocation where) const {
+  return tapegrad::select({*this, where}, axis, index);
+}
 
 }  // namespace tapegrad

@@ -48,12 +48,12 @@ Tensor padded(const Tensor& x, int axis, std::int64_t before, std::int64_t after
 
 }  // namespace
 
-Tensor broadcast_to(const Tensor& x, const Shape& shape) { return expand(x, shape); }
-Tensor view_as(const Tensor& x, const Tensor& like) { return reshape(x, like.shape()); }
+Tensor broadcast_to(const Operand& x, const Shape& shape) { return expand(x, shape); }
+Tensor view_as(const Operand& x, const Operand& like) { return reshape(x, like.shape()); }
 
-Tensor movedim(const Tensor& x, std::int64_t from, std::int64_t to) { return movedim(x, Shape{from}, Shape{to}); }
+Tensor movedim(const Operand& x, std::int64_t from, std::int64_t to) { return movedim(x, Shape{from}, Shape{to}); }
 
-Tensor movedim(const Tensor& x, const Shape& from, const Shape& to) {
+Tensor movedim(const Operand& x, const Shape& from, const Shape& to) {
   if (from.rank() != to.rank())
     throw ShapeError("movedim: every axis needs its new position; got axes " + from.to_string() + " and positions " +
                      to.to_string());
@@ -76,7 +76,7 @@ Tensor movedim(const Tensor& x, const Shape& from, const Shape& to) {
   return permute(x, order);
 }
 
-Tensor narrow(const Tensor& x, std::int64_t axis, std::int64_t start, std::int64_t count) {
+Tensor narrow(const Operand& x, std::int64_t axis, std::int64_t start, std::int64_t count) {
   const int at = normalize_axis("narrow", axis, x.rank());
   const std::int64_t size = x.shape()[at], first = from_the_start(start, size);
   if (first < 0 || first > size || count < 0 || count > size - first)
@@ -86,7 +86,7 @@ Tensor narrow(const Tensor& x, std::int64_t axis, std::int64_t start, std::int64
   return autograd::take(x, {at, first, count, 1});
 }
 
-Tensors split(const Tensor& x, std::int64_t size, std::int64_t axis) {
+Tensors split(const Operand& x, std::int64_t size, std::int64_t axis) {
   const int at = normalize_axis("split", axis, x.rank());
   const std::int64_t whole = x.shape()[at];
   if (size < 0 || (size == 0 && whole > 0))
@@ -102,7 +102,7 @@ Tensors split(const Tensor& x, std::int64_t size, std::int64_t axis) {
   return pieces;
 }
 
-Tensors split(const Tensor& x, const std::vector<std::int64_t>& sizes, std::int64_t axis) {
+Tensors split(const Operand& x, const std::vector<std::int64_t>& sizes, std::int64_t axis) {
   const int at = normalize_axis("split", axis, x.rank());
   std::int64_t start = 0;
   bool fits = true;
@@ -123,27 +123,27 @@ Tensors split(const Tensor& x, const std::vector<std::int64_t>& sizes, std::int6
   return pieces;
 }
 
-Tensors split(const Tensor& x, std::initializer_list<std::int64_t> sizes, std::int64_t axis) {
+Tensors split(const Operand& x, std::initializer_list<std::int64_t> sizes, std::int64_t axis) {
   return split(x, std::vector<std::int64_t>(sizes), axis);
 }
 
-Tensors chunk(const Tensor& x, std::int64_t count, std::int64_t axis) {
+Tensors chunk(const Operand& x, std::int64_t count, std::int64_t axis) {
   if (count < 1) throw ValueError("chunk: expected at least one chunk; got " + std::to_string(count));
   const std::int64_t size = x.shape()[normalize_axis("chunk", axis, x.rank())];
   if (size == 0) return split(x, std::vector<std::int64_t>(static_cast<std::size_t>(count), 0), axis);
   return split(x, size / count + (size % count > 0), axis);
 }
 
-Tensors unbind(const Tensor& x, std::int64_t axis) {
+Tensors unbind(const Operand& x, std::int64_t axis) {
   const int at = normalize_axis("unbind", axis, x.rank());
   Tensors parts;
   for (std::int64_t i = 0; i < x.shape()[at]; ++i) parts.push_back(select(x, at, i));
   return parts;
 }
 
-Tensor roll(const Tensor& x, std::int64_t shift) { return view_as(roll(reshape(x, {-1}), shift, 0), x); }
+Tensor roll(const Operand& x, std::int64_t shift) { return view_as(roll(reshape(x, {-1}), shift, 0), x); }
 
-Tensor roll(const Tensor& x, std::int64_t shift, std::int64_t axis) {
+Tensor roll(const Operand& x, std::int64_t shift, std::int64_t axis) {
   const int at = normalize_axis("roll", axis, x.rank());
   const std::int64_t size = x.shape()[at];
   const std::int64_t front = size == 0 ? 0 : from_the_start(shift % size, size);  // how many come round to the front
@@ -151,7 +151,7 @@ Tensor roll(const Tensor& x, std::int64_t shift, std::int64_t axis) {
   return cat({autograd::take(x, {at, size - front, front, 1}), autograd::take(x, {at, 0, size - front, 1})}, at);
 }
 
-Tensor roll(const Tensor& x, const Shape& shifts, const Shape& axes) {
+Tensor roll(const Operand& x, const Shape& shifts, const Shape& axes) {
   if (shifts.rank() != axes.rank())
     throw ShapeError("roll: every axis needs its shift; got shifts " + shifts.to_string() + " and axes " +
                      axes.to_string());
@@ -160,7 +160,7 @@ Tensor roll(const Tensor& x, const Shape& shifts, const Shape& axes) {
   return result;
 }
 
-Tensor repeat(const Tensor& x, const Shape& repeats) {
+Tensor repeat(const Operand& x, const Shape& repeats) {
   const int added = repeats.rank() - x.rank();
   const bool negative = std::any_of(repeats.begin(), repeats.end(), [](std::int64_t times) { return times < 0; });
   if (added < 0 || negative)
@@ -174,7 +174,7 @@ Tensor repeat(const Tensor& x, const Shape& repeats) {
   return result;
 }
 
-Tensor pad(const Tensor& x, const std::vector<std::int64_t>& pads, const Scalar& value) {
+Tensor pad(const Operand& x, const std::vector<std::int64_t>& pads, const Scalar& value) {
   const std::size_t axes = pads.size() / 2;
   if (pads.size() % 2 != 0 || axes > static_cast<std::size_t>(x.rank()))
     throw ShapeError("pad: expected a pair of pads for each of the last axes; got " + std::to_string(pads.size()) +

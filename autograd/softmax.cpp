@@ -6,7 +6,7 @@
 
 namespace tapegrad {
 
-Tensor softmax(const Tensor& x, std::int64_t axis) {
+Tensor softmax(const Operand& x, std::int64_t axis) {
   if (x.rank() == 0) return autograd::as_vector(x, [&](const Tensor& v) { return softmax(v, axis); });
   const int along = normalize_axis("softmax", axis, x.rank());
   const auto value = [&] { return kernels::softmax(x.array(), along); };
@@ -16,7 +16,7 @@ Tensor softmax(const Tensor& x, std::int64_t axis) {
   });
 }
 
-Tensor log_softmax(const Tensor& x, std::int64_t axis) {
+Tensor log_softmax(const Operand& x, std::int64_t axis) {
   if (x.rank() == 0) return autograd::as_vector(x, [&](const Tensor& v) { return log_softmax(v, axis); });
   const int along = normalize_axis("log_softmax", axis, x.rank());
   const auto value = [&] { return kernels::log_softmax(x.array(), along); };

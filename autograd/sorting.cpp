@@ -66,7 +66,7 @@ Tensor first_indices(const Tensor& x, int axis, std::int64_t k, bool descending,
 
 }  // namespace
 
-Tensor argsort(const Tensor& x, std::int64_t axis, bool descending) {
+Tensor argsort(const Operand& x, std::int64_t axis, bool descending) {
   const autograd::Span span("argsort");
   if (x.rank() == 0)
     return autograd::as_vector(x.detach(), [&](const Tensor& v) { return argsort(v, axis, descending); });
@@ -74,13 +74,13 @@ Tensor argsort(const Tensor& x, std::int64_t axis, bool descending) {
   return first_indices(x, along, x.shape()[along], descending, true);
 }
 
-Sorted sort(const Tensor& x, std::int64_t axis, bool descending) {
+Sorted sort(const Operand& x, std::int64_t axis, bool descending) {
   const autograd::Span span("sort");
   const int along = normalize_axis("sort", axis, std::max(x.rank(), 1));
   return topk(x, x.rank() == 0 ? 1 : x.shape()[along], along, descending);
 }
 
-Sorted topk(const Tensor& x, std::int64_t k, std::int64_t axis, bool largest, bool sorted) {
+Sorted topk(const Operand& x, std::int64_t k, std::int64_t axis, bool largest, bool sorted) {
   const autograd::Span span("topk");
   if (x.rank() == 0) {
     const Sorted one = topk(reshape(x, {1}), k, axis, largest, sorted);

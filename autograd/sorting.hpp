@@ -12,11 +12,11 @@ struct Sorted {
 };
 
 /// In rising (or falling) order along `axis`.
-Sorted sort(const Tensor& x, std::int64_t axis = -1, bool descending = false);
+Sorted sort(const Operand& x, std::int64_t axis = -1, bool descending = false);
 /// The indices of the same.
-Tensor argsort(const Tensor& x, std::int64_t axis = -1, bool descending = false);
+Tensor argsort(const Operand& x, std::int64_t axis = -1, bool descending = false);
 /// The k largest (smallest) along `axis`, the best first if `sorted`, else in the order that they have in x. ValueError
 /// unless 0 <= k <= size of the axis.
-Sorted topk(const Tensor& x, std::int64_t k, std::int64_t axis = -1, bool largest = true, bool sorted = true);
+Sorted topk(const Operand& x, std::int64_t k, std::int64_t axis = -1, bool largest = true, bool sorted = true);
 
 }  // namespace tapegrad

@@ -315,7 +315,8 @@ void backward(const Tensor& output, const Tensor& gradient, const BackwardOption
 
 }  // namespace
 
-Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& options) {
+Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& options, SourceLocation where) {
+  const UserLine line(where);
   std::unordered_map<const Entry*, Tensor> captured;
   EntrySet targets;
   LeafSet leaves;
@@ -358,12 +359,14 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& o
 
 }  // namespace autograd
 
-void Tensor::backward(const BackwardOptions& options) const {
+void Tensor::backward(const BackwardOptions& options, SourceLocation where) const {
+  const autograd::UserLine line(where);
   autograd::check_on_tape("backward", *this);
   autograd::backward(*this, autograd::seed_gradient("backward", *this), options);
 }
 
-void Tensor::backward(const Tensor& gradient, const BackwardOptions& options) const {
+void Tensor::backward(const Tensor& gradient, const BackwardOptions& options, SourceLocation where) const {
+  const autograd::UserLine line(where);
   autograd::check_on_tape("backward", *this);
   autograd::check_gradient("backward", *this, gradient);
   autograd::backward(*this, gradient, options);

@@ -34,8 +34,14 @@ bool grad_enabled() { return enabled; }
 void set_grad_enabled(bool value) { enabled = value; }
 bool anomaly_enabled() { return modes() & kChecksValues; }
 unsigned modes() { return (enabled ? kRecords : 0u) | (checks_values || anomaly_in_environment ? kChecksValues : 0u); }
-AnomalyGuard::AnomalyGuard(bool on) : before_(checks_values) { checks_values = on; }
-AnomalyGuard::~AnomalyGuard() { checks_values = before_; }
+AnomalyGuard::AnomalyGuard(bool on) : before_(checks_values) {
+  checks_values = on;
+  ++UserLine::wanted;
+}
+AnomalyGuard::~AnomalyGuard() {
+  checks_values = before_;
+  --UserLine::wanted;
+}
 
 std::uint64_t last_number() { return next_number.load(std::memory_order_relaxed) - 1; }
 

@@ -49,8 +49,10 @@ class Entry;
 struct Notes {
   std::vector<std::pair<std::uint64_t, Hook>> hooks;  // numbered
   bool retains_grad = false;
-  Tensor grad;         // of an intermediate result that retains it
-  std::string module;  // the path of the module that recorded it, in anomaly mode
+  Tensor grad;  // of an intermediate result that retains it
+  // In anomaly mode: the path of the module that recorded it, and the line of the user's program.
+  std::string module;
+  SourceLocation line;
 };
 
 /// The notes of a place, a leaf's TensorBody or an Entry; made if there are none.
@@ -221,8 +223,8 @@ bool is_recording(std::initializer_list<TensorRef> inputs);
 bool needs_gradient(int i);
 
 /// In anomaly mode: throws if `result` is not finite, and notes where `entry` was recorded.
-void check_value(const char* name, const Tensor& result, const Inputs& inputs);
-void note_module(Entry& entry);
+void check_value(const char* name, const Tensor& result, const Inputs& inputs, SourceLocation where);
+void note_place(Entry& entry, SourceLocation where);
 
 /// Puts `entry` behind `value` (behind a new handle to it, if the handle is shared).
 Tensor attach(Tensor value, core::Shared<Entry> entry);
@@ -239,7 +241,8 @@ Tensor unattached(Tensor value);
 /// as zero. It must capture inputs, never the result. Written with differentiable operations it can itself be
 /// differentiated. A closure that breaks these rules is reported by GradError in the name of the operation.
 template <class Value, class Backward>
-Tensor record(const char* name, Value&& value, const Inputs& inputs, Backward&& backward) {
+Tensor record(const char* name, Value&& value, const Inputs& inputs, Backward&& backward,
+              SourceLocation where = SourceLocation::current()) {
   using Closure = std::decay_t<Backward>;
   const Span span(name);
   Tensor result = [&] {
@@ -249,7 +252,7 @@ Tensor record(const char* name, Value&& value, const Inputs& inputs, Backward&& 
       return Tensor(std::forward<Value>(value));
   }();
   const unsigned mode = modes();
-  if (mode & kChecksValues) check_value(name, result, inputs);
+  if (mode & kChecksValues) check_value(name, result, inputs, where);
   bool wanted = false;
   if (mode & kRecords)
     for (int i = 0; i < inputs.count(); ++i) wanted = inputs[i].requires_grad() || wanted;
@@ -257,13 +260,14 @@ Tensor record(const char* name, Value&& value, const Inputs& inputs, Backward&& 
   auto entry =
       core::Shared<Entry>::adopt(new EntryOf<Closure>(name, result, inputs, Closure(std::forward<Backward>(backward))));
   span.recorded(*entry);
-  if (mode & kChecksValues) note_module(*entry);
+  if (mode & kChecksValues) note_place(*entry, where);
   return attach(std::move(result), std::move(entry));
 }
 template <class Value, class Backward>
-Tensor record(const char* name, Value&& value, std::initializer_list<TensorRef> inputs, Backward&& backward) {
+Tensor record(const char* name, Value&& value, std::initializer_list<TensorRef> inputs, Backward&& backward,
+              SourceLocation where = SourceLocation::current()) {
   return record(name, std::forward<Value>(value), Inputs(inputs.begin(), inputs.size()),
-                std::forward<Backward>(backward));
+                std::forward<Backward>(backward), where);
 }
 
 }  // namespace autograd

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <tapegrad/autograd/scalar.hpp>
+#include <tapegrad/autograd/user_line.hpp>
 #include <tapegrad/core/array.hpp>
 #include <tapegrad/core/dtype.hpp>
 #include <tapegrad/core/shape.hpp>
@@ -104,40 +105,43 @@ class Tensor {
       return add_hook(std::move(hook));
   }
   /// Accumulates d(this)/d(leaf) into every leaf's grad(). This tensor must have one element.
-  void backward(const BackwardOptions& options = {}) const;
+  void backward(const BackwardOptions& options = {}, SourceLocation where = SourceLocation::current()) const;
   /// The same for any shape: `gradient` is d(loss)/d(this).
-  void backward(const Tensor& gradient, const BackwardOptions& options = {}) const;
+  void backward(const Tensor& gradient, const BackwardOptions& options = {},
+                SourceLocation where = SourceLocation::current()) const;
   /// The same value (shared storage), off the tape.
   Tensor detach() const;
 
   // The most used operations; each is also a free function, where it is explained.
-  Tensor to(Dtype dtype) const;
-  Tensor clone() const;
-  Tensor contiguous() const;
-  Tensor sum(const Axes& axes = {}, bool keepdim = false) const;
-  Tensor mean(const Axes& axes = {}, bool keepdim = false) const;
-  Tensor max(std::int64_t axis, bool keepdim = false) const;
-  Tensor min(std::int64_t axis, bool keepdim = false) const;
-  Tensor max() const;
-  Tensor min() const;
-  Tensor argmax(std::int64_t axis, bool keepdim = false) const;
-  Tensor pow(const Scalar& exponent) const;
-  Tensor exp() const;
-  Tensor log() const;
-  Tensor sqrt() const;
-  Tensor abs() const;
-  Tensor tanh() const;
-  Tensor reshape(const Shape& shape) const;
-  Tensor flatten(std::int64_t first = 0, std::int64_t last = -1) const;
-  Tensor transpose(std::int64_t a, std::int64_t b) const;
-  Tensor permute(const Shape& axes) const;
-  Tensor squeeze(std::int64_t axis) const;
-  Tensor unsqueeze(std::int64_t axis) const;
-  Tensor expand(const Shape& shape) const;
-  Tensor slice(std::int64_t axis, std::int64_t start, std::int64_t stop, std::int64_t step = 1) const;
-  Tensor select(std::int64_t axis, std::int64_t index) const;
-  Tensor index(const std::vector<IndexItem>& items) const;
-  Tensor matmul(const Tensor& other) const;
+  Tensor to(Dtype dtype, SourceLocation where = SourceLocation::current()) const;
+  Tensor clone(SourceLocation where = SourceLocation::current()) const;
+  Tensor contiguous(SourceLocation where = SourceLocation::current()) const;
+  Tensor sum(const Axes& axes = {}, bool keepdim = false, SourceLocation where = SourceLocation::current()) const;
+  Tensor mean(const Axes& axes = {}, bool keepdim = false, SourceLocation where = SourceLocation::current()) const;
+  Tensor max(std::int64_t axis, bool keepdim = false, SourceLocation where = SourceLocation::current()) const;
+  Tensor min(std::int64_t axis, bool keepdim = false, SourceLocation where = SourceLocation::current()) const;
+  Tensor max(SourceLocation where = SourceLocation::current()) const;
+  Tensor min(SourceLocation where = SourceLocation::current()) const;
+  Tensor argmax(std::int64_t axis, bool keepdim = false, SourceLocation where = SourceLocation::current()) const;
+  Tensor pow(const Scalar& exponent, SourceLocation where = SourceLocation::current()) const;
+  Tensor exp(SourceLocation where = SourceLocation::current()) const;
+  Tensor log(SourceLocation where = SourceLocation::current()) const;
+  Tensor sqrt(SourceLocation where = SourceLocation::current()) const;
+  Tensor abs(SourceLocation where = SourceLocation::current()) const;
+  Tensor tanh(SourceLocation where = SourceLocation::current()) const;
+  Tensor reshape(const Shape& shape, SourceLocation where = SourceLocation::current()) const;
+  Tensor flatten(std::int64_t first = 0, std::int64_t last = -1,
+                 SourceLocation where = SourceLocation::current()) const;
+  Tensor transpose(std::int64_t a, std::int64_t b, SourceLocation where = SourceLocation::current()) const;
+  Tensor permute(const Shape& axes, SourceLocation where = SourceLocation::current()) const;
+  Tensor squeeze(std::int64_t axis, SourceLocation where = SourceLocation::current()) const;
+  Tensor unsqueeze(std::int64_t axis, SourceLocation where = SourceLocation::current()) const;
+  Tensor expand(const Shape& shape, SourceLocation where = SourceLocation::current()) const;
+  Tensor slice(std::int64_t axis, std::int64_t start, std::int64_t stop, std::int64_t step = 1,
+               SourceLocation where = SourceLocation::current()) const;
+  Tensor select(std::int64_t axis, std::int64_t index, SourceLocation where = SourceLocation::current()) const;
+  Tensor index(const std::vector<IndexItem>& items, SourceLocation where = SourceLocation::current()) const;
+  Tensor matmul(const Tensor& other, SourceLocation where = SourceLocation::current()) const;
 
   // Inside the library.
   /// The value. During a sweep: GradError if the running closure saved this value and it was changed since.
@@ -149,6 +153,7 @@ class Tensor {
   explicit Tensor(core::Shared<autograd::TensorBody> body) : body_(std::move(body)) {}
 
  private:
+  friend class Operand;
   HookHandle add_hook(Hook hook) const;
 
   core::Shared<autograd::TensorBody> body_;
@@ -162,5 +167,6 @@ constexpr Dtype default_dtype() {
 
 }  // namespace tapegrad
 
-// What a Tensor points to, so that including this header is enough to use one.
+// What a Tensor points to and how it is passed, so that including this header is enough to use one.
+#include <tapegrad/autograd/operand.hpp>
 #include <tapegrad/autograd/tape.hpp>

@@ -72,6 +72,8 @@ class Shared {
   ~Shared() {
     if (object_) object_->release();
   }
+  /// Without an end of the reference: `adopt` takes it over.
+  T* give() { return std::exchange(object_, nullptr); }
   T* get() const { return object_; }
   T* operator->() const { return object_; }
   T& operator*() const { return *object_; }

@@ -21,7 +21,7 @@ class GELU : public Module {
   explicit GELU(GeluApproximation approximate = GeluApproximation::none) : Module("GELU"), approximate_(approximate) {
     if (approximate == GeluApproximation::tanh) describe("approximate=tanh");
   }
-  Tensor operator()(const Tensor& x) const { return gelu(x, approximate_); }
+  Tensor operator()(const Operand& x) const { return gelu(x, approximate_); }
 
  private:
   GeluApproximation approximate_;
@@ -30,25 +30,25 @@ class GELU : public Module {
 class ReLU : public Module {
  public:
   ReLU() : Module("ReLU") {}
-  Tensor operator()(const Tensor& x) const { return relu(x); }
+  Tensor operator()(const Operand& x) const { return relu(x); }
 };
 
 class SiLU : public Module {
  public:
   SiLU() : Module("SiLU") {}
-  Tensor operator()(const Tensor& x) const { return silu(x); }
+  Tensor operator()(const Operand& x) const { return silu(x); }
 };
 
 class Tanh : public Module {
  public:
   Tanh() : Module("Tanh") {}
-  Tensor operator()(const Tensor& x) const { return tapegrad::tanh(x); }
+  Tensor operator()(const Operand& x) const { return tapegrad::tanh(x); }
 };
 
 class Sigmoid : public Module {
  public:
   Sigmoid() : Module("Sigmoid") {}
-  Tensor operator()(const Tensor& x) const { return sigmoid(x); }
+  Tensor operator()(const Operand& x) const { return sigmoid(x); }
 };
 
 }  // namespace tapegrad::nn

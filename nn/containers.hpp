@@ -53,7 +53,7 @@ class Sequential : public Module {
     for (const Step& step : *steps_) y = step(y);
     return finished(y);
   }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Operand& x) const { return forward(x); }
 
  private:
   using Step = std::function<Tensor(const Tensor&)>;

@@ -9,7 +9,7 @@ Dropout::Dropout(double p) : Module("Dropout"), p_(p) {
   describe(fmt::format("p={}", p));
 }
 
-Tensor Dropout::forward(const Tensor& x) const {
+Tensor Dropout::forward(const Operand& x) const {
   const auto here = scope();
   return finished(dropout(x, p_, is_training()));
 }

@@ -13,8 +13,8 @@ class Dropout : public Module {
   /// ValueError unless 0 <= p <= 1.
   explicit Dropout(double p = 0.5);
 
-  Tensor forward(const Tensor& x) const;
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor forward(const Operand& x) const;
+  Tensor operator()(const Operand& x) const { return forward(x); }
   double p() const { return p_; }
 
  private:

@@ -27,7 +27,7 @@ Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, co
   weight_ = register_parameter("weight", weight);
 }
 
-Tensor Embedding::forward(const Tensor& indices) const {
+Tensor Embedding::forward(const Operand& indices) const {
   const auto here = scope();
   return finished(embedding(weight_, indices, padding_idx_));
 }

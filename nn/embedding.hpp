@@ -18,8 +18,8 @@ class Embedding : public Module {
   Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, const EmbeddingOptions& options = {});
 
   /// int64 indices of any shape -> indices.shape + [embedding_dim].
-  Tensor forward(const Tensor& indices) const;
-  Tensor operator()(const Tensor& indices) const { return forward(indices); }
+  Tensor forward(const Operand& indices) const;
+  Tensor operator()(const Operand& indices) const { return forward(indices); }
 
   std::int64_t num_embeddings() const { return weight_.size(0); }
   std::int64_t embedding_dim() const { return weight_.size(1); }

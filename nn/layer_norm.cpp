@@ -17,7 +17,7 @@ LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormOptions& opti
   if (options.bias) bias_ = register_parameter("bias", zeros(normalized_shape));
 }
 
-Tensor LayerNorm::forward(const Tensor& x) const {
+Tensor LayerNorm::forward(const Operand& x) const {
   const auto here = scope();
   const int rank = normalized_shape_.rank();
   if (x.rank() < rank || x.shape().sub(x.rank() - rank, x.rank()) != normalized_shape_)

@@ -18,8 +18,8 @@ class LayerNorm : public Module {
   explicit LayerNorm(const Shape& normalized_shape, const LayerNormOptions& options = {});
   explicit LayerNorm(std::int64_t width, const LayerNormOptions& options = {}) : LayerNorm(Shape{width}, options) {}
 
-  Tensor forward(const Tensor& x) const;
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor forward(const Operand& x) const;
+  Tensor operator()(const Operand& x) const { return forward(x); }
 
   const Shape& normalized_shape() const { return normalized_shape_; }
   /// Undefined without elementwise_affine.

@@ -27,13 +27,13 @@ void Linear::check(const Tensor& x) const {
                     in_features(), x.shape()));
 }
 
-Tensor Linear::forward(const Tensor& x) const {
+Tensor Linear::forward(const Operand& x) const {
   const auto here = scope();
   check(x);
   return finished(linear(x, weight_, bias_));
 }
 
-Tensor Linear::of_gelu(const Tensor& x) const {
+Tensor Linear::of_gelu(const Operand& x) const {
   const auto here = scope();
   check(x);
   return finished(gelu_linear(x, weight_, bias_));

@@ -14,10 +14,10 @@ class Linear : public Module {
   Linear(std::int64_t in_features, std::int64_t out_features, const LinearOptions& options = {});
 
   /// x [..., in_features] -> [..., out_features].
-  Tensor forward(const Tensor& x) const;
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor forward(const Operand& x) const;
+  Tensor operator()(const Operand& x) const { return forward(x); }
   /// forward(gelu(x)), which keeps x alone for its gradient.
-  Tensor of_gelu(const Tensor& x) const;
+  Tensor of_gelu(const Operand& x) const;
 
   std::int64_t in_features() const { return weight_.size(1); }
   std::int64_t out_features() const { return weight_.size(0); }

@@ -84,7 +84,7 @@ Rows of_probabilities(const Tensor& logits, const Tensor& target, const CrossEnt
 
 }  // namespace
 
-Tensor cross_entropy(const Tensor& input, const Tensor& target, const CrossEntropyOptions& options) {
+Tensor cross_entropy(const Operand& input, const Operand& target, const CrossEntropyOptions& options) {
   check(input, target, options);
   const Tensor logits = as_rows(input);
   const Rows rows = is_floating(target.dtype()) ? of_probabilities(logits, as_rows(target), options)
@@ -92,7 +92,7 @@ Tensor cross_entropy(const Tensor& input, const Tensor& target, const CrossEntro
   return reduced(rows.losses, options.reduction, without_classes(input), rows.count > 0 ? rows.count : 1.0);
 }
 
-Tensor mse_loss(const Tensor& input, const Tensor& target, const MseLossOptions& options) {
+Tensor mse_loss(const Operand& input, const Operand& target, const MseLossOptions& options) {
   if (input.shape() != target.shape())
     throw ShapeError(
         fmt::format("mse_loss: input and target must have the same shape; got {} and {}; reshape or expand one of them",

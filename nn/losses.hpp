@@ -22,12 +22,12 @@ struct CrossEntropyOptions {
 /// one). target: int64 classes of the input's shape without the class dimension, or probabilities of the input's shape.
 /// A mean over nothing, because every target is ignored, is 0 with zero gradients. IndexError names a target out of
 /// range.
-Tensor cross_entropy(const Tensor& input, const Tensor& target, const CrossEntropyOptions& options = {});
+Tensor cross_entropy(const Operand& input, const Operand& target, const CrossEntropyOptions& options = {});
 
 struct MseLossOptions {
   Reduction reduction = Reduction::mean;
 };
 /// (input - target)^2, by default averaged over all elements. ShapeError if the shapes differ: nothing is broadcast.
-Tensor mse_loss(const Tensor& input, const Tensor& target, const MseLossOptions& options = {});
+Tensor mse_loss(const Operand& input, const Operand& target, const MseLossOptions& options = {});
 
 }  // namespace tapegrad::nn

@@ -63,7 +63,7 @@ void add_elementwise_rows(Rows& rows) {
       rows, "pow", [](const Tensor& a, const Tensor& b) { return pow(a, b); }, positive_values, signed_values);
   add_scalars(rows);
   add_choices(rows);
-  using Unary = Tensor (*)(const Tensor&);
+  using Unary = Tensor (*)(const Operand&);
   const std::pair<const char*, Unary> anywhere[] = {{"neg", neg},       {"abs", abs},
                                                     {"sign", sign},     {"exp", exp},
                                                     {"square", square}, {"sin", sin},

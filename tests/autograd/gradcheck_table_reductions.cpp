@@ -3,8 +3,8 @@
 namespace tapegrad::table {
 namespace {
 
-using OverAxes = Tensor (*)(const Tensor&, const Axes&, bool);
-using AlongAxis = Tensor (*)(const Tensor&, std::int64_t, bool);
+using OverAxes = Tensor (*)(const Operand&, const Axes&, bool);
+using AlongAxis = Tensor (*)(const Operand&, std::int64_t, bool);
 
 void add_over_axes(Rows& rows, const char* operation, OverAxes f, Repeats repeats) {
   const std::pair<const char*, Axes> choices[] = {
@@ -55,7 +55,7 @@ void add_reduction_rows(Rows& rows) {
   add_unary(
       rows, "norm", [](const Tensor& x) { return norm(x); }, signed_values);
   add_over_axes(
-      rows, "norm", [](const Tensor& x, const Axes& axes, bool keep) { return norm(x, 2, axes, keep); },
+      rows, "norm", [](const Operand& x, const Axes& axes, bool keep) { return norm(x, 2, axes, keep); },
       Repeats::allowed);
 }
 

@@ -16,8 +16,8 @@ using autograd::record;
 Tensor values(std::initializer_list<double> list) { return tensor(list, float64); }
 
 /// A function with a right value and a gradient made by `backward(g, x)`.
-template <class Backward>
-auto falsified(Tensor (*value)(const Tensor&), Backward backward) {
+template <class Value, class Backward>
+auto falsified(Value value, Backward backward) {
   return [=](const Tensors& in) {
     const Tensor x = in[0];
     const Tensor result = [&] {

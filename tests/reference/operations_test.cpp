@@ -10,31 +10,31 @@ namespace {
 
 Axes axes_of(const Json& at) { return Axes(shape_of(at["axes"])); }
 
-Operation unary(Tensor (*f)(const Tensor&)) {
+Operation unary(Tensor (*f)(const Operand&)) {
   return [f](const Tensors& in, const Json&) { return f(in[0]); };
 }
-Operation binary(Tensor (*f)(const Tensor&, const Tensor&)) {
+Operation binary(Tensor (*f)(const Operand&, const Operand&)) {
   return [f](const Tensors& in, const Json&) { return f(in[0], in[1]); };
 }
-Operation over_axes(Tensor (*f)(const Tensor&, const Axes&, bool)) {
+Operation over_axes(Tensor (*f)(const Operand&, const Axes&, bool)) {
   return [f](const Tensors& in, const Json& at) { return f(in[0], axes_of(at), at["keepdim"]); };
 }
-Operation along_axis(Tensor (*f)(const Tensor&, std::int64_t, bool)) {
+Operation along_axis(Tensor (*f)(const Operand&, std::int64_t, bool)) {
   return [f](const Tensors& in, const Json& at) { return f(in[0], at["axis"], at["keepdim"]); };
 }
-Operation at_axis(Tensor (*f)(const Tensor&, std::int64_t)) {
+Operation at_axis(Tensor (*f)(const Operand&, std::int64_t)) {
   return [f](const Tensors& in, const Json& at) { return f(in[0], at["axis"]); };
 }
-Operation to_shape(Tensor (*f)(const Tensor&, const Shape&)) {
+Operation to_shape(Tensor (*f)(const Operand&, const Shape&)) {
   return [f](const Tensors& in, const Json& at) { return f(in[0], shape_of(at["shape"])); };
 }
-Operation diagonal(Tensor (*f)(const Tensor&, std::int64_t)) {
+Operation diagonal(Tensor (*f)(const Operand&, std::int64_t)) {
   return [f](const Tensors& in, const Json& at) { return f(in[0], at["diagonal"]); };
 }
-Operation with_scalar(Tensor (*f)(const Tensor&, const Scalar&)) {
+Operation with_scalar(Tensor (*f)(const Operand&, const Scalar&)) {
   return [f](const Tensors& in, const Json& at) { return f(in[0], scalar_of(at["scalar"])); };
 }
-Operation scalar_with(Tensor (*f)(const Scalar&, const Tensor&)) {
+Operation scalar_with(Tensor (*f)(const Scalar&, const Operand&)) {
   return [f](const Tensors& in, const Json& at) { return f(scalar_of(at["scalar"]), in[0]); };
 }
 
@@ -55,7 +55,7 @@ void add_elementwise(Operations& all) {
   all["scalar_sub"] = scalar_with(operator-);
   all["scalar_div"] = scalar_with(operator/);
   all["scalar_pow"] = scalar_with(pow);
-  const std::map<std::string, Tensor (*)(const Tensor&)> unaries = {
+  const std::map<std::string, Tensor (*)(const Operand&)> unaries = {
       {"neg", neg},           {"abs", abs},   {"sign", sign},   {"exp", exp},       {"log", log},
       {"log1p", log1p},       {"sqrt", sqrt}, {"rsqrt", rsqrt}, {"square", square}, {"reciprocal", reciprocal},
       {"sin", sin},           {"cos", cos},   {"tanh", tanh},   {"erf", erf},       {"sigmoid", sigmoid},
