@@ -28,7 +28,7 @@ NodePointer complement(const NodePointer& node) {
 }
 
 MaskParts intersection(MaskParts a, const MaskParts& b) {
-  const auto both = [](Tensor& x, const Tensor& y, Tensor (*combine)(const Tensor&, const Tensor&)) {
+  const auto both = [](Tensor& x, const Tensor& y, Tensor (*combine)(const Operand&, const Operand&)) {
     if (y.defined()) x = x.defined() ? combine(x, y) : y;
   };
   a.is_causal |= b.is_causal;

@@ -17,11 +17,11 @@ class RMSNorm : public Module {
     describe(std::to_string(width));
   }
 
-  Tensor forward(const Tensor& x) const {
+  Tensor forward(const Operand& x) const {
     const auto here = scope();
     return finished(rms_norm(x, weight_, eps_));
   }
-  Tensor operator()(const Tensor& x) const { return forward(x); }
+  Tensor operator()(const Operand& x) const { return forward(x); }
   const Tensor& weight() const { return weight_; }
 
  private:

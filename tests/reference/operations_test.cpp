@@ -187,8 +187,8 @@ void add_creation(Operations& all) {
   all["full"] = [](const Tensors&, const Json& at) {
     return full(shape_of(at["shape"]), scalar_of(at["value"]), dtype_of(at["dtype"]));
   };
-  all["zeros_like"] = unary(zeros_like);
-  all["ones_like"] = unary(ones_like);
+  all["zeros_like"] = [](const Tensors& in, const Json&) { return zeros_like(in[0]); };
+  all["ones_like"] = [](const Tensors& in, const Json&) { return ones_like(in[0]); };
   all["full_like"] = [](const Tensors& in, const Json& at) { return full_like(in[0], scalar_of(at["value"])); };
   all["eye"] = [](const Tensors&, const Json& at) {
     return eye(at["rows"].get<std::int64_t>(), at["columns"].get<std::int64_t>());
