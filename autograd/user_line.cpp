@@ -17,7 +17,7 @@ std::string_view source_folder() {
 /// Sources by their folder; headers, which may be installed elsewhere, by the name that they are included by.
 bool is_ours(std::string_view file) {
   if (file.find("/include/c++/") != file.npos) return true;  // std::function calls for somebody else
-  for (const std::string_view room : {"core/", "autograd/", "nn/", "optim/"}) {
+  for (const std::string_view room : {"core/", "autograd/", "nn/", "optim/", "training/"}) {
     if (file.starts_with(source_folder()) && file.substr(source_folder().size()).starts_with(room)) return true;
     if (file.ends_with(".hpp") && file.find("/tapegrad/" + std::string(room)) != file.npos) return true;
   }
