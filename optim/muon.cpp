@@ -43,7 +43,11 @@ ParamGroup Muon::defaults(const ParamGroup& group) const {
 }
 
 void Muon::check(const ParamGroup& group) const {
+  if (*group.use_muon == group.betas.has_value())  // a state dict said so
+    throw ValueError(fmt::format("Muon: use_muon must stay what the group was made with; got {}", *group.use_muon));
   if (!*group.use_muon) return;
+  if (*group.adjust_lr != AdjustLr::original && *group.adjust_lr != AdjustLr::match_rms_adamw)
+    throw ValueError(fmt::format("Muon: adjust_lr must be one of two; got {}", static_cast<int>(*group.adjust_lr)));
   if (*group.momentum >= 1) throw ValueError(fmt::format("Muon: momentum must be in [0, 1); got {}", *group.momentum));
   if (!(*group.eps > 0)) throw ValueError(fmt::format("Muon: eps must be positive; got {}", *group.eps));
   if (*group.ns_steps < 1 || *group.ns_steps > 100)

@@ -163,6 +163,19 @@ TEST(OptimizerStateTest, SettingsOutOfRangeAreRefused) {
   EXPECT_FALSE(*optimizer.groups()[0].nesterov);
 }
 
+TEST(OptimizerStateTest, MuonsGroupsStayWhatTheyAre) {
+  const tg::Tensor p = tg::ones({2, 2}).requires_grad_();
+  optim::Muon optimizer({{.parameters = {p}}});
+  for (const auto& [name, value] : {tg::NamedTensor{"groups.0.use_muon", tg::tensor(false)},
+                                    {"groups.0.adjust_lr", tg::tensor(7)},
+                                    {"groups.0.ns_steps", tg::tensor(-1)}}) {
+    tg::StateDict entries = optimizer.state_dict();
+    entries.set(name, value);
+    EXPECT_THROW(optimizer.load_state_dict(entries), tg::ValueError) << name;
+  }
+  EXPECT_TRUE(*optimizer.groups()[0].use_muon);
+}
+
 TEST(OptimizerStateTest, AStateOfAnotherOptimizerIsRefused) {
   const tg::Tensors list = parameters();
   optim::Adam adam(list);

@@ -148,7 +148,7 @@ def sequential(optimizer, schedules, milestones):
 SCHEDULES = [
     ("StepLR", dict(step_size=4), 20), ("StepLR", dict(step_size=7, gamma=0.5), 30),
     ("MultiStepLR", dict(milestones=[3, 8, 15]), 20), ("MultiStepLR", dict(milestones=[2, 2, 9], gamma=0.3), 12),
-    ("ExponentialLR", dict(gamma=0.9), 40), ("LinearLR", dict(), 8),
+    ("ExponentialLR", dict(gamma=0.9), 40), ("LambdaLR", dict(), 20), ("LinearLR", dict(), 8),
     ("LinearLR", dict(start_factor=0.1, end_factor=0.7, total_iters=12), 15),
     ("LinearLR", dict(start_factor=1.0, end_factor=0.0, total_iters=10), 12), ("ConstantLR", dict(), 8),
     ("ConstantLR", dict(factor=0.25, total_iters=9), 12), ("CosineAnnealingLR", dict(T_max=15), 16),
@@ -172,6 +172,8 @@ def schedules():
         given = dict(options)
         if kind == "OneCycleLR":
             given.update(max_lr=options.get("max_lr", list(bases)), cycle_momentum=False)
+        if kind == "LambdaLR":
+            given.update(lr_lambda=lambda step: 1 / (1 + step))
         made = sequential(optimizer, **options) if kind == "SequentialLR" else getattr(torch.optim.lr_scheduler,
                                                                                       kind)(optimizer, **given)
         rates = []

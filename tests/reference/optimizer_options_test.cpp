@@ -89,6 +89,9 @@ optim::Curve curve_of(const std::string& kind, const Json& at) {
   if (kind == "MultiStepLR")
     return optim::MultiStepLROptions{.milestones = at["milestones"], .gamma = at.value("gamma", 0.1)};
   if (kind == "ExponentialLR") return optim::ExponentialLROptions{.gamma = at["gamma"]};
+  if (kind == "LambdaLR")
+    return optim::LambdaLROptions{
+        .lr_lambda = [](std::int64_t step) { return 1.0 / (1.0 + static_cast<double>(step)); }};
   if (kind == "LinearLR") {
     const optim::LinearLROptions own;
     return optim::LinearLROptions{.start_factor = at.value("start_factor", own.start_factor),
@@ -126,7 +129,7 @@ optim::SGD two_groups(const Json& bases) {
 
 TEST(Reference, SchedulesMatchPyTorch) {
   const Json file = read("schedules.json");
-  ASSERT_EQ(file["schedules"].size(), 20u);
+  ASSERT_EQ(file["schedules"].size(), 21u);
   for (const Json& one : file["schedules"]) {
     SCOPED_TRACE(one["kind"].get<std::string>() + " " + one["options"].dump());
     optim::SGD optimizer = two_groups(one["bases"]);
