@@ -173,6 +173,8 @@ TEST(MaskTest, Mistakes) {
   expect_throws<ValueError>([] { nn::padding({2, 6}).to_tensor(5, 5); }, {"[0, 5]", "lengths[1] = 6"});
   expect_throws<ShapeError>([] { (nn::causal(4) & ones({3, 3})).to_tensor(4, 4); }, {"[4, 4]", "[3, 3]"});
   expect_throws<ShapeError>([] { nn::padding({2, 3}).parts({3, 4, 4}); }, {"key lengths", "[3, 4, 4]", "[2]"});
+  expect_throws<ShapeError>([] { Mask(ones({4, 2, 3, 3})).parts({2, 3, 3}); }, {"[2, 3, 3]", "[4, 2, 3, 3]"});
+  expect_throws<ShapeError>([] { Mask().parts({3}); }, {"[..., queries, keys]", "[3]"});
   expect_throws<ValueError>([] { Mask().to_tensor(-1, 2); }, {"queries", "-1"});
   const Tensor x = ones({2, 3, 4});
   EXPECT_THROW(nn::scaled_dot_product_attention(x, x, x, nn::causal(4)), ShapeError);
