@@ -9,12 +9,19 @@
 namespace tapegrad::reference {
 namespace {
 
+/// Both say that only the first `lengths` keys of an item are real.
+enum class Padding { as_key_padding_mask, in_the_mask };
+
 /// What may be attended to: a mask of queries x keys, and how many of an item's keys are real.
-nn::AttendOptions attend_options(const Json& at, std::int64_t keys) {
+nn::AttendOptions attend_options(const Json& at, std::int64_t keys, Padding padding) {
   nn::AttendOptions options;
   if (!at["mask"].is_null()) options.mask = tensor_of(at["mask"]);
-  if (!at["lengths"].is_null())
-    options.key_padding_mask = lt(arange(keys), from_vector(at["lengths"].get<std::vector<std::int64_t>>(), {2, 1}));
+  if (at["lengths"].is_null()) return options;
+  const Tensor lengths = from_vector(at["lengths"].get<std::vector<std::int64_t>>(), {2});
+  if (padding == Padding::in_the_mask)
+    options.mask = options.mask & !nn::padding(lengths);
+  else
+    options.key_padding_mask = lt(arange(keys), lengths.unsqueeze(1));
   return options;
 }
 
@@ -35,34 +42,39 @@ void compare(const Json& one, Model model, const Call& call) {
     EXPECT_LE(distance(tensor_of(one["gradients"][name]), tensor.grad()), 1e-10) << name;
 }
 
+void compare_with_pytorch(const Json& one, Padding padding) {
+  const std::string kind = one["kind"];
+  SCOPED_TRACE(kind + (one["norm_first"] ? " pre-norm " : " post-norm ") + std::string(one["activation"]) +
+               one["target"].dump() + one["memory"].dump());
+  const auto encode = [&](const auto& model, const Tensor& x, const Tensor&) {
+    return model(x, attend_options(one["target"], x.size(1), padding));
+  };
+  const auto decode = [&](const auto& model, const Tensor& x, const Tensor& memory) {
+    return model(x, memory,
+                 {.target = attend_options(one["target"], x.size(1), padding),
+                  .memory = attend_options(one["memory"], memory.size(1), padding)});
+  };
+  const nn::TransformerLayerOptions options{
+      .dim_feedforward = 6,
+      .dropout = one["train"] ? 0.0 : 0.3,
+      .activation = one["activation"] == "gelu" ? nn::Activation::gelu : nn::Activation::relu,
+      .layer_norm_eps = one["eps"],
+      .norm_first = one["norm_first"]};
+  std::optional<nn::LayerNorm> norm;
+  if (one["norm"]) norm.emplace(4);
+  const std::int64_t layers = one["layers"];
+  if (kind == "TransformerEncoderLayer") compare(one, nn::TransformerEncoderLayer(4, 2, options), encode);
+  if (kind == "TransformerDecoderLayer") compare(one, nn::TransformerDecoderLayer(4, 2, options), decode);
+  if (kind == "TransformerEncoder") compare(one, nn::TransformerEncoder(4, 2, layers, options, norm), encode);
+  if (kind == "TransformerDecoder") compare(one, nn::TransformerDecoder(4, 2, layers, options, norm), decode);
+}
+
 TEST(Reference, TransformerLayersMatchPyTorch) {
-  for (const Json& one : read("layers_transformer.json")) {
-    const std::string kind = one["kind"];
-    SCOPED_TRACE(kind + (one["norm_first"] ? " pre-norm " : " post-norm ") + std::string(one["activation"]) +
-                 one["target"].dump() + one["memory"].dump());
-    const auto encode = [&](const auto& model, const Tensor& x, const Tensor&) {
-      return model(x, attend_options(one["target"], x.size(1)));
-    };
-    const auto decode = [&](const auto& model, const Tensor& x, const Tensor& memory) {
-      return model(x, memory,
-                   {.target = attend_options(one["target"], x.size(1)),
-                    .memory = attend_options(one["memory"], memory.size(1))});
-    };
-    const bool train = one["train"];
-    const nn::TransformerLayerOptions options{
-        .dim_feedforward = 6,
-        .dropout = train ? 0.0 : 0.3,
-        .activation = one["activation"] == "gelu" ? nn::Activation::gelu : nn::Activation::relu,
-        .layer_norm_eps = one["eps"],
-        .norm_first = one["norm_first"]};
-    std::optional<nn::LayerNorm> norm;
-    if (one["norm"]) norm.emplace(4);
-    const std::int64_t layers = one["layers"];
-    if (kind == "TransformerEncoderLayer") compare(one, nn::TransformerEncoderLayer(4, 2, options), encode);
-    if (kind == "TransformerDecoderLayer") compare(one, nn::TransformerDecoderLayer(4, 2, options), decode);
-    if (kind == "TransformerEncoder") compare(one, nn::TransformerEncoder(4, 2, layers, options, norm), encode);
-    if (kind == "TransformerDecoder") compare(one, nn::TransformerDecoder(4, 2, layers, options, norm), decode);
-  }
+  const Json cases = read("layers_transformer.json");
+  EXPECT_EQ(cases.size(), 11u);
+  for (const Json& one : cases)
+    for (const Padding padding : {Padding::as_key_padding_mask, Padding::in_the_mask})
+      compare_with_pytorch(one, padding);
 }
 
 }  // namespace
