@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Writes layers_transformer.json: PyTorch's encoder and decoder layers in float64, outputs and all gradients.
 
-Parameters are written under tapegrad's names (PyTorch's packed projection cut in three), masks as True where a pair
-is allowed. Modules are in eval mode, or in training with dropout 0: the same numbers.
+Parameters and gradients have PyTorch's names; masks are True where a pair is allowed. Modules are in eval mode, or in
+training with dropout 0: the same numbers.
 """
 import json
 
@@ -12,13 +12,6 @@ from torch import nn
 from make_references import HERE, plain, randn
 
 WIDTH, HEADS, HIDDEN = 4, 2, 6
-
-
-def unpacked(name, tensor):
-    """The tensor under tapegrad's names."""
-    if "in_proj_" not in name:
-        return {name: plain(tensor)}
-    return {name.replace("in_proj_", letter + "_proj."): plain(part) for letter, part in zip("qkv", tensor.chunk(3))}
 
 
 def causal(length):
@@ -61,10 +54,8 @@ def case(kind, train=False, layers=0, norm=False, activation="relu", norm_first=
         y = model(x, src_mask=mask, src_key_padding_mask=padded)
     cotangent = randn(*y.shape)
     y.backward(cotangent)
-    parameters, gradients = {}, {name: plain(tensor.grad) for name, tensor in inputs.items()}
-    for name, p in model.named_parameters():
-        parameters.update(unpacked(name, p))
-        gradients.update(unpacked(name, p.grad))
+    parameters = {name: plain(p) for name, p in model.named_parameters()}
+    gradients = {name: plain(t.grad) for name, t in (*model.named_parameters(), *inputs.items())}
 
     def described(which):
         mask, lengths = which or (None, None)
