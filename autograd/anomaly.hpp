@@ -5,14 +5,16 @@
 namespace tapegrad::autograd {
 
 /// While it lives, this thread checks the result of every operation and the gradients of every sweep. The first NaN or
-/// infinity throws NonFiniteError: the operation, the path of the module that called it, all shapes, the element and
-/// its value; in a sweep the number and the module under which the operation was recorded (known if it was recorded in
-/// anomaly mode too). Every value is read once more, so it costs time and is off by default; the environment variable
-/// TAPEGRAD_ANOMALY=1 turns it on for all threads of a program without a change to it.
+/// infinity throws NonFiniteError: the operation, the path of the module that called it, the line of the user's program
+/// (std::source_location) that called the operation or the layer around it, all shapes, the element and its value; in
+/// a sweep the number, the line and the module under which the operation was recorded (known if it was recorded in
+/// anomaly mode too). An expression over several lines is named by one of them; operations that are called through
+/// std::function have the line of the expression around it, or none. Every value is read once more, so it costs time
+/// and is off by default; the environment variable TAPEGRAD_ANOMALY=1 turns it on for all threads of a program without
+/// a change to it.
 ///
 /// Infinities that are meant, as in masked_fill(scores, mask, -infinity), are reported too: in attention, use its
-/// options `mask` or `is_causal`, which need none. The line of the user's program that called the operation is not
-/// reported: every operation would have to take it as a parameter; the module path and the text stand in for it.
+/// options `mask` or `is_causal`, which need none.
 class AnomalyGuard {
  public:
   explicit AnomalyGuard(bool on = true);

@@ -1,5 +1,6 @@
 // The first value that is not finite.
 #include <cstdlib>
+#include <functional>
 
 #include "expectations.hpp"
 
@@ -82,6 +83,103 @@ TEST(Anomaly, WatchesSweeps) {
   expect_throws<NonFiniteError>([&] { (x * 2).sum().backward(); }, {"inf"});
 }
 
+/// The words of an error that names a line of this file.
+std::string at(int line) { return std::string(" at ") + __FILE__ + ":" + std::to_string(line); }
+
+std::string message_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const NonFiniteError& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+/// " at file:line" as far as it names a line of this file, else the message.
+std::string line_in(const std::string& message) {
+  const std::size_t begin = message.find(std::string(" at ") + __FILE__);
+  return begin == message.npos ? message : message.substr(begin, message.find_first_of(",; ", begin + 4) - begin);
+}
+
+TEST(Anomaly, NamesTheLineOfTheCall) {
+  const AnomalyGuard guard;
+  const Tensor x = tensor({1.0, -1.0}), y = zeros({2});
+  const auto line_of = [](const std::function<void()>& f) { return line_in(message_of(f)); };
+  EXPECT_EQ(line_of([&] { log(x); }), at(__LINE__));
+  EXPECT_EQ(line_of([&] { x / y; }), at(__LINE__));
+  EXPECT_EQ(line_of([&] { 2.0 / y; }), at(__LINE__));
+  EXPECT_EQ(line_of([&] { x.sqrt(); }), at(__LINE__));
+  EXPECT_EQ(line_of([&] { (x * kInf).sum(); }), at(__LINE__));
+  EXPECT_EQ(line_of([&] { norm(x * 1e30f * 1e30f); }), at(__LINE__));
+  EXPECT_EQ(line_of([&] { cat({x, y * kNaN}); }), at(__LINE__));
+  const Tensor nan = [] {
+    const AnomalyGuard off(false);
+    return log(tensor({-1.0, -2.0}));
+  }();
+  EXPECT_EQ(line_of([&] { cat({x, nan}); }), at(__LINE__));
+  EXPECT_EQ(line_of([&] { stack({x, nan}); }), at(__LINE__));
+  EXPECT_EQ(line_of([&] { einsum("i,i", x, nan); }), at(__LINE__));
+  EXPECT_EQ(line_of([&] { std(nan); }), at(__LINE__)) << "a composed operation";
+  EXPECT_EQ(line_of([&] { nn::mse_loss(x, nan); }), at(__LINE__));
+  EXPECT_EQ(line_of([&] { nn::Linear(2, 1)(nan); }), at(__LINE__));
+  EXPECT_EQ(line_of([&] { nn::GELU()(nan); }), at(__LINE__));
+  EXPECT_EQ(line_of([&] { nn::Sequential(nn::Linear(2, 1), nn::ReLU())(nan); }), at(__LINE__));
+  const auto own = [&] { autograd::record("own", nan.array(), {x}, [](const Tensor& g) { return Tensors{g}; }); };
+  EXPECT_EQ(line_of(own), at(__LINE__ - 1));
+}
+
+TEST(Anomaly, NamesTheLineInAnExpressionOfSeveral) {
+  const AnomalyGuard guard;
+  const Tensor x = tensor({1.0, -1.0}), y = ones({2});
+  const int first = __LINE__ + 1;
+  const auto whole = [&] {
+    exp(maximum(x,  //
+                sqrt(x)));
+  };
+  EXPECT_EQ(line_in(message_of(whole)), at(first + 2));
+  const auto outer = [&] {
+    log(minimum(exp(x) - 3,  //
+                exp(y)));
+  };
+  EXPECT_EQ(line_in(message_of(outer)), at(first + 6));
+}
+
+TEST(Anomaly, NamesTheLineThatRecorded) {
+  const AnomalyGuard guard;
+  const Tensor x = leaf({0, 1});
+  const auto line_of = [](const Tensor& y) { return line_in(message_of([&] { y.backward(); })); };
+  EXPECT_EQ(line_of(sqrt(x).sum()), at(__LINE__));
+  EXPECT_EQ(line_of((x.sqrt() * 2).sum()), at(__LINE__));
+  EXPECT_EQ(line_of(pow(x, 0.5).sum()), at(__LINE__));
+  const Tensor own = autograd::record("own", x.array(), {x}, [](const Tensor& g) { return Tensors{g * kInf}; });
+  EXPECT_EQ(line_of(own.sum()), at(__LINE__ - 1));
+  const auto inside = [](const Tensors& in) { return sqrt(in[0]) * 2; };
+  EXPECT_EQ(line_of(autograd::checkpoint(inside, {x}).sum()), at(__LINE__ - 1));
+}
+
+TEST(Anomaly, NamesNoOlderLine) {
+  const AnomalyGuard guard;
+  const std::function<Tensor(const Tensor&)> f = tapegrad::log;
+  const Tensor x = exp(tensor({0.0})) - 2;
+  const std::string unknown = message_of([&] { f(x); });
+  EXPECT_EQ(unknown.find(".h"), std::string::npos) << unknown;
+  EXPECT_EQ(unknown.find(".cpp"), std::string::npos) << unknown;
+  EXPECT_EQ(autograd::UserLine::current().line(), 0u);
+  EXPECT_EQ(message_of([&] { exp(f(x)); }), unknown);
+}
+
+/// Operands borrow their tensors: copies in closures must not.
+TEST(Anomaly, OperandsThatAreCopiedOwnTheirTensors) {
+  Tensor x = leaf({1, 2});
+  Tensor y = (x * 3) * x;  // saves the first product, which nobody else holds
+  y.sum().backward();
+  EXPECT_EQ(x.grad().to_vector<double>(), (std::vector<double>{6, 12}));
+  const auto copy = [](const Operand& borrowed) { return Operand(borrowed); };
+  const Operand owned = copy(ones({2}) * 4);
+  EXPECT_EQ(owned.to_vector<double>(), (std::vector<double>{4, 4}));
+}
+
 TEST(Anomaly, LetsATransformerPass) {
   const AnomalyGuard guard;
   manual_seed(1);
@@ -97,19 +195,20 @@ TEST(Anomaly, LetsATransformerPass) {
   std::ignore = autograd::gradgradcheck([](const Tensors& in) { return norm(in[0]); }, {randn({3}, float64)});
 }
 
+/// Exits with 7 if the error names the line.
+[[noreturn]] void exit_by_the_line_of_a_fault() {
+  try {
+    log(tensor({0.0}, float64));
+  } catch (const NonFiniteError& error) {
+    std::exit(line_in(error.what()) == at(__LINE__ - 2) ? 7 : 8);
+  }
+  std::exit(1);
+}
+
 TEST(AnomalyDeathTest, TheEnvironmentTurnsItOn) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   setenv("TAPEGRAD_ANOMALY", "1", 1);
-  EXPECT_EXIT(
-      {
-        try {
-          log(tensor({0.0}, float64));
-        } catch (const NonFiniteError&) {
-          std::exit(7);
-        }
-        std::exit(1);
-      },
-      testing::ExitedWithCode(7), "");
+  EXPECT_EXIT(exit_by_the_line_of_a_fault(), testing::ExitedWithCode(7), "");
   unsetenv("TAPEGRAD_ANOMALY");
 }
 

@@ -41,14 +41,14 @@ void add_shapes(Rows& rows, const std::string& operation, const std::string& wha
   }
 }
 
-void add_unary(Rows& rows, const std::string& operation, const std::function<Tensor(const Tensor&)>& f, Draw draw) {
+void add_unary(Rows& rows, const std::string& operation, const std::function<Tensor(const Operand&)>& f, Draw draw) {
   const Apply apply = [f](const Tensors& in) { return f(in[0]); };
   for (const Shape& shape : {Shape{2, 3}, Shape{}, Shape{1}, Shape{19}, Shape{2, 0}, Shape{3, 1, 2}})
     add_shapes(rows, operation, "", apply, {shape}, draw);
 }
 
-void add_binary(Rows& rows, const std::string& operation, const std::function<Tensor(const Tensor&, const Tensor&)>& f,
-                Draw first, Draw second) {
+void add_binary(Rows& rows, const std::string& operation,
+                const std::function<Tensor(const Operand&, const Operand&)>& f, Draw first, Draw second) {
   const Apply apply = [f](const Tensors& in) { return f(in[0], in[1]); };
   const std::vector<std::pair<Shape, Shape>> pairs = {
       {{2, 3}, {2, 3}}, {{}, {}},         {{2, 3}, {3}},    {{2, 1}, {1, 3}},

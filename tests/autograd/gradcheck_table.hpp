@@ -39,10 +39,10 @@ extern const std::vector<Layout> layouts;
 
 using Draw = Tensor (*)(const Shape&);
 /// Rows for shapes from a scalar to empty, in every layout.
-void add_unary(Rows& rows, const std::string& operation, const std::function<Tensor(const Tensor&)>& f, Draw draw);
+void add_unary(Rows& rows, const std::string& operation, const std::function<Tensor(const Operand&)>& f, Draw draw);
 /// Rows for pairs that broadcast in every way, in every layout, and for the same tensor twice.
-void add_binary(Rows& rows, const std::string& operation, const std::function<Tensor(const Tensor&, const Tensor&)>& f,
-                Draw first, Draw second);
+void add_binary(Rows& rows, const std::string& operation,
+                const std::function<Tensor(const Operand&, const Operand&)>& f, Draw first, Draw second);
 /// Inputs of these shapes, in every layout; without the expanded one where equal elements would be kinks.
 enum class Repeats { allowed, kinks };
 void add_shapes(Rows& rows, const std::string& operation, const std::string& what, const Apply& apply,
