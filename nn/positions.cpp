@@ -31,9 +31,20 @@ std::int64_t checked_length(const char* operation, const Tensor& x, std::int64_t
   return x.size(-2);
 }
 
-double sinusoid(double position, std::int64_t column, std::int64_t width) {
-  const double angle = position * std::pow(10000.0, -static_cast<double>(column - column % 2) / double(width));
-  return column % 2 == 0 ? std::sin(angle) : std::cos(angle);
+/// base^(-2 pair / width) for every column; pairs are neighbours, or stand in the two halves.
+std::vector<double> rates(std::int64_t width, double base, bool in_halves) {
+  std::vector<double> result;
+  for (std::int64_t column = 0; column < width; ++column) {
+    const std::int64_t pair = in_halves ? column % (width / 2) : column / 2;
+    result.push_back(std::pow(base, -2.0 * static_cast<double>(pair) / static_cast<double>(width)));
+  }
+  return result;
+}
+
+std::shared_ptr<PositionTable> sinusoids(std::int64_t width) {
+  return std::make_shared<PositionTable>(rates(width, 10000.0, false), [](double angle, std::size_t column, auto) {
+    return column % 2 == 0 ? std::sin(angle) : std::cos(angle);
+  });
 }
 
 }  // namespace
@@ -43,11 +54,11 @@ Tensor PositionTable::rows(std::int64_t offset, std::int64_t length, Dtype dtype
   if (!kept_.defined() || kept_.dtype() != dtype || offset < first_ || offset + length > first_ + kept_.size(0)) {
     const std::int64_t count = std::max(length, kAhead);
     std::vector<double> values;
-    values.reserve(static_cast<std::size_t>(count * width_));
+    values.reserve(static_cast<std::size_t>(count) * rates_.size());
     for (std::int64_t row = 0; row < count; ++row)
-      for (std::int64_t column = 0; column < width_; ++column)
-        values.push_back(formula_(static_cast<double>(offset + row), column));
-    kept_ = from_vector(values, {count, width_}, dtype);
+      for (std::size_t column = 0; column < rates_.size(); ++column)
+        values.push_back(formula_(static_cast<double>(offset + row) * rates_[column], column, rates_.size()));
+    kept_ = from_vector(values, {count, static_cast<std::int64_t>(rates_.size())}, dtype);
     first_ = offset;
   }
   return narrow(kept_, 0, offset - first_, length);
@@ -75,16 +86,13 @@ Tensor LearnedPositions::forward(const Tensor& x, std::int64_t offset) const {
 Tensor sinusoidal_positions(std::int64_t length, std::int64_t width, std::int64_t offset, Dtype dtype) {
   check_width("sinusoidal_positions", width);
   checked_length("sinusoidal_positions", empty({length, width}, dtype), width, offset);
-  PositionTable table(width,
-                      [width](double position, std::int64_t column) { return sinusoid(position, column, width); });
-  return table.rows(offset, length, dtype);
+  return sinusoids(width)->rows(offset, length, dtype);
 }
 
 SinusoidalPositions::SinusoidalPositions(std::int64_t width) : Module("SinusoidalPositions"), width_(width) {
   check_width("SinusoidalPositions", width);
   describe(fmt::format("width={}", width));
-  table_ = std::make_shared<PositionTable>(
-      width, [width](double position, std::int64_t column) { return sinusoid(position, column, width); });
+  table_ = sinusoids(width);
 }
 
 Tensor SinusoidalPositions::forward(const Tensor& x, std::int64_t offset) const {
@@ -97,13 +105,10 @@ RotaryEmbedding::RotaryEmbedding(std::int64_t width, double base) : width_(width
   check_width("RotaryEmbedding", width);
   if (!(base > 0 && std::isfinite(base)))
     throw ValueError(fmt::format("RotaryEmbedding: base must be positive and finite; got {}", base));
-  const auto angle = [width, base](double position, std::int64_t column) {
-    return position * std::pow(base, -2.0 * static_cast<double>(column % (width / 2)) / static_cast<double>(width));
-  };
-  cosines_ = std::make_shared<PositionTable>(
-      width, [angle](double position, std::int64_t column) { return std::cos(angle(position, column)); });
-  sines_ = std::make_shared<PositionTable>(width, [angle, width](double position, std::int64_t column) {
-    return (column < width / 2 ? -1 : 1) * std::sin(angle(position, column));
+  const std::vector<double> of_halves = rates(width, base, true);
+  cosines_ = std::make_shared<PositionTable>(of_halves, [](double angle, auto, auto) { return std::cos(angle); });
+  sines_ = std::make_shared<PositionTable>(of_halves, [](double angle, std::size_t column, std::size_t columns) {
+    return column < columns / 2 ? -std::sin(angle) : std::sin(angle);
   });
 }
 
