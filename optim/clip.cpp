@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/span.hpp>
 #include <tapegrad/core/error.hpp>
 #include <tapegrad/core/kernels/optimizer_steps.hpp>
@@ -21,12 +20,14 @@ bool is_owned_alone(const Tensor& gradient) {
   return gradient.body()->references.value() == 2 && gradient.is_leaf() && array.owns_alone() && array.is_contiguous();
 }
 
-void scale_gradient(const Tensor& parameter, double factor) {
+/// The parameter's gradient after change(array), which writes in place.
+template <class Change>
+void change_gradient(const Tensor& parameter, const Change& change) {
   const Tensor gradient = parameter.grad();
   const bool in_place = is_owned_alone(gradient);
-  const core::Array scaled = in_place ? gradient.mutable_array() : gradient.array().copy();
-  core::kernels::scale_in_place(scaled, factor);
-  if (!in_place) parameter.set_grad(Tensor(scaled));
+  const core::Array array = in_place ? gradient.mutable_array() : gradient.array().copy();
+  change(array);
+  if (!in_place) parameter.set_grad(Tensor(array));
 }
 
 }  // namespace
@@ -54,7 +55,8 @@ double clip_grad_norm(const Tensors& parameters, double max_norm, const ClipOpti
         fmt::format("clip_grad_norm: the norm must be finite; got {}; find the gradient that isn't", norm));
   const double factor = max_norm / (norm + 1e-6);
   if (factor >= 1) return norm;
-  for (const Tensor& parameter : distinct) scale_gradient(parameter, factor);
+  for (const Tensor& parameter : distinct)
+    change_gradient(parameter, [factor](const core::Array& array) { core::kernels::scale_in_place(array, factor); });
   return norm;
 }
 
@@ -63,8 +65,8 @@ void clip_grad_value(const Tensors& parameters, double value) {
   const auto span = autograd::Span::outside("clip_grad_value");
   NoGradGuard no_grad;
   for (const Tensor& parameter : parameters)
-    if (const Tensor gradient = parameter.grad(); gradient.defined())
-      parameter.set_grad(clamp(gradient, -value, value));
+    if (parameter.grad().defined())
+      change_gradient(parameter, [value](const core::Array& array) { core::kernels::clamp_in_place(array, value); });
 }
 
 }  // namespace tapegrad::optim

@@ -27,6 +27,8 @@ ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, const ReduceLROnPlate
   require(options.cooldown >= 0, "cooldown must not be negative", static_cast<double>(options.cooldown));
   for (const double value : {options.threshold, options.min_lr, options.eps})
     require(value >= 0 && std::isfinite(value), "threshold, min_lr and eps must be finite and not negative", value);
+  if (options.mode == PlateauMode::min && options.threshold_mode == ThresholdMode::rel)
+    require(options.threshold < 1, "a relative threshold must be below 1", options.threshold);
   best_ = (options.mode == PlateauMode::min ? 1 : -1) * std::numeric_limits<double>::infinity();
 }
 

@@ -83,7 +83,7 @@ double CosineAnnealingLROptions::rate(double base, std::int64_t step) const {
 
 void CosineAnnealingWarmRestartsOptions::check() const {
   require(T_0 > 0, kName, "T_0 must be positive", T_0);
-  require(T_mult >= 1, kName, "T_mult must be at least 1", T_mult);
+  require(T_mult >= 1 && T_mult <= 1000, kName, "T_mult must be from 1 to 1000", T_mult);
   require_rate(kName, "eta_min must be finite and not negative", eta_min);
 }
 double CosineAnnealingWarmRestartsOptions::rate(double base, std::int64_t step) const {

@@ -47,6 +47,18 @@ double norm_power_of(const T* x, std::int64_t size, double p) {
   return total;
 }
 
+/// x = f(x) for every element, in parallel.
+template <class F>
+void change_all(const char* name, const Array& array, const F& f) {
+  dispatch_floating(name, array.dtype(), [&]<class T>(Type<T>) {
+    parallel_ranges(array.numel(), kStepElementsPerTask, [&](std::int64_t begin, std::int64_t end) {
+      for_all<T>({begin, end}, [f, data = array.data<T>()](std::int64_t i, auto count) {
+        store(data + i, f(load<T>(data + i, count)), count);
+      });
+    });
+  });
+}
+
 }  // namespace
 
 void sgd_step(Elements elements, const Array& parameter, const Array& gradient, const Array& buffer,
@@ -179,12 +191,13 @@ double norm_power(const Array& array, double p) {
 }
 
 void scale_in_place(const Array& array, double factor) {
-  dispatch_floating("scale_in_place", array.dtype(), [&]<class T>(Type<T>) {
-    parallel_ranges(array.numel(), kStepElementsPerTask, [&](std::int64_t begin, std::int64_t end) {
-      for_all<T>({begin, end}, [data = array.data<T>(), by = all_lanes<T>(factor)](std::int64_t i, auto count) {
-        store(data + i, load(data + i, count) * by, count);
-      });
-    });
+  change_all("scale_in_place", array, [factor]<class T>(const xsimd::batch<T>& x) { return x * all_lanes<T>(factor); });
+}
+
+void clamp_in_place(const Array& array, double bound) {
+  change_all("clamp_in_place", array, [bound]<class T>(const xsimd::batch<T>& x) {
+    const xsimd::batch<T> high = all_lanes<T>(bound), low = all_lanes<T>(-bound);
+    return xsimd::select(x > high, high, xsimd::select(x < low, low, x));
   });
 }
 

@@ -58,5 +58,7 @@ void average_in_place(Elements elements, const Array& to, const Array& from, dou
 /// Sum of |x|^p; for infinite p the largest |x|. NaN if any element is.
 double norm_power(const Array& array, double p);
 void scale_in_place(const Array& array, double factor);
+/// Every element into [-bound, bound]; NaN stays.
+void clamp_in_place(const Array& array, double bound);
 
 }  // namespace tapegrad::core::kernels

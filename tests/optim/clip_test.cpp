@@ -76,7 +76,14 @@ TEST(ClipTest, Values) {
   const tg::Tensor a = with_gradient({3.0, -4.0, 0.5});
   optim::clip_grad_value({a}, 1.0);
   EXPECT_TRUE(tg::equal(a.grad(), tg::tensor({1.0, -1.0, 0.5})));
+  const tg::Tensor b = with_gradient({std::nan(""), 5.0}), shared = tg::zeros({2}).requires_grad_();
+  shared.set_grad(b.grad());
+  optim::clip_grad_value({b, b, tg::zeros({1}).requires_grad_()}, 2.0);
+  EXPECT_TRUE(std::isnan(b.grad().select(0, 0).item()));
+  EXPECT_EQ(b.grad().select(0, 1).item(), 2.0);
+  EXPECT_EQ(shared.grad().select(0, 1).item(), 5.0);
   EXPECT_THROW(optim::clip_grad_value({a}, -1.0), tg::ValueError);
+  EXPECT_THROW(optim::clip_grad_value({a}, std::nan("")), tg::ValueError);
   EXPECT_THROW(optim::clip_grad_norm({a}, -1.0), tg::ValueError);
   EXPECT_THROW(optim::clip_grad_norm({a}, 1.0, {.norm_type = 0}), tg::ValueError);
 }

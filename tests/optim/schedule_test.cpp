@@ -170,6 +170,7 @@ TEST(ScheduleTest, Mistakes) {
   EXPECT_THROW(optim::ReduceLROnPlateau(o, {.factor = 1.0}), tg::ValueError);
   EXPECT_THROW(optim::ReduceLROnPlateau(o, {.patience = -1}), tg::ValueError);
   EXPECT_THROW(optim::ReduceLROnPlateau(o, {.threshold = nan}), tg::ValueError);
+  EXPECT_THROW(optim::ReduceLROnPlateau(o, {.threshold = 1.0}), tg::ValueError);
   EXPECT_EQ(o.lr(0), 0.8);
 }
 
