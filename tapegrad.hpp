@@ -63,3 +63,4 @@
 #include <tapegrad/optim/rmsprop.hpp>
 #include <tapegrad/optim/schedule.hpp>
 #include <tapegrad/optim/sgd.hpp>
+#include <tapegrad/training/checkpoint.hpp>

@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -7,7 +8,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <utility>
 
 #include <tapegrad/core/atomic_file.hpp>
 #include <tapegrad/core/error.hpp>
@@ -15,15 +15,38 @@
 namespace tapegrad::core {
 namespace {
 
+constexpr const char* kInfix = ".tmp-";
+
+std::filesystem::path folder_of(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  return folder.empty() ? "." : folder;
+}
+
+/// Removes what processes that were killed have left beside `path`. A writer holds a lock on its temporary file for as
+/// long as it lives, so one that can be locked has no writer.
+void remove_abandoned(const std::string& path) {
+  const std::string start = std::filesystem::path(path).filename().string() + kInfix;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder_of(path), error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (!entry->path().filename().string().starts_with(start)) continue;
+    const int descriptor = ::open(entry->path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (descriptor < 0) continue;
+    if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) ::unlink(entry->path().c_str());
+    ::close(descriptor);
+  }
+}
+
 /// A file beside the one to be written; removed on destruction unless it took the other's place.
 class TemporaryFile {
  public:
   TemporaryFile(const char* operation, const std::string& path) : operation_(operation), path_(path) {
     static std::atomic<unsigned> counter{0};
     do {
-      name_ = fmt::format("{}.tmp-{}-{}", path_, ::getpid(), counter++);
+      if (descriptor_ >= 0) ::close(descriptor_);
+      name_ = fmt::format("{}{}{}-{}", path_, kInfix, ::getpid(), counter++);
       descriptor_ = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    } while (descriptor_ < 0 && errno == EEXIST);
+    } while (descriptor_ < 0 ? errno == EEXIST : !lock());
     if (descriptor_ < 0) fail("create a file beside");
     struct stat old {};
     if (::stat(path_.c_str(), &old) == 0) ::fchmod(descriptor_, old.st_mode & 0777);
@@ -46,19 +69,25 @@ class TemporaryFile {
 
   void replace_target() {
     if (::fsync(descriptor_) != 0) fail("flush");
-    if (::close(std::exchange(descriptor_, -1)) != 0) fail("close");
     if (::rename(name_.c_str(), path_.c_str()) != 0) fail("rename the new file to");
-    renamed_ = true;
+    renamed_ = true;  // still locked: nobody took it for abandoned on the way
     flush_directory();
   }
 
  private:
+  /// False if another process took the file for abandoned before it was locked. A file system without locks is no
+  /// error: there nothing is taken for abandoned.
+  bool lock() const {
+    struct stat status {};
+    while (::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+    return ::fstat(descriptor_, &status) != 0 || status.st_nlink > 0;
+  }
+
   /// The new name is on the disk only when its directory is. Some file systems can't flush directories: that is no
   /// error.
   void flush_directory() {
-    std::string folder = std::filesystem::path(path_).parent_path().string();
-    if (folder.empty()) folder = ".";
-    const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int descriptor = ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0) return;
     const bool failed = ::fsync(descriptor) != 0 && errno != EINVAL && errno != ENOTSUP;
     const int error = errno;
@@ -84,6 +113,7 @@ class TemporaryFile {
 
 void write_file_atomically(const char* operation, const std::string& path,
                            std::span<const std::span<const std::byte>> pieces) {
+  remove_abandoned(path);
   TemporaryFile file(operation, path);
   for (const auto& piece : pieces) file.write(piece);
   file.replace_target();

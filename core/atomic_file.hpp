@@ -6,9 +6,10 @@
 
 namespace tapegrad::core {
 
-/// Writes the pieces, one after the other, to a new file beside `path`, flushes it to the disk and renames it to
-/// `path`. FileError in the operation's name if any of that fails: the file at `path` is then as it was, and nothing is
-/// left beside it.
+/// Writes the pieces, one after the other, to a new file beside `path` ("<path>.tmp-..."), flushes it to the disk,
+/// renames it to `path` and flushes the folder. FileError in the operation's name if any of that fails: the file at
+/// `path` is then as it was (or, if only the folder could not be flushed, the new one), and nothing is left beside it.
+/// What a killed process has left beside it is removed by the next write.
 void write_file_atomically(const char* operation, const std::string& path,
                            std::span<const std::span<const std::byte>> pieces);
 
