@@ -118,14 +118,13 @@ class Backward {
   }
 
   void add_to_bias(const Tile& tile, std::int64_t r) {
-    const Pairs<T>& bias = of_.bias;
     const T* slopes = slopes_.row(r);
-    T* to = bias.data + (tile.queries.begin + r) * bias.row + tile.keys.begin * bias.column;
+    T* to = of_.bias.at(tile.queries.begin + r, tile.keys.begin);
     const Range seen = tile.rows[r];
-    if (bias.column == 0) {
+    if (of_.bias.column == 0) {
       *to += std::accumulate(slopes + seen.begin, slopes + seen.end, T(0));  // nearly 0, where all keys are seen
     } else {
-      for (std::int64_t j = seen.begin; j < seen.end; ++j) to[j * bias.column] += slopes[j];
+      for (std::int64_t j = seen.begin; j < seen.end; ++j) to[j * of_.bias.column] += slopes[j];
     }
   }
 

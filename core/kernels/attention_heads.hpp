@@ -9,13 +9,6 @@
 
 namespace tapegrad::core::kernels {
 
-/// Elements of the scores' shape, of one head: (i, j) stands at data[i * row + j * column]. Data may be null.
-template <class T>
-struct Pairs {
-  T* data = nullptr;
-  std::int64_t row = 0, column = 0;
-};
-
 template <class T>
 struct Head {
   Matrix<const T> query, key, value;
@@ -33,7 +26,7 @@ struct Head {
   }
   /// Adds the bias to row r of the tile's scores.
   void add_bias(T* scores, const Tile& tile, std::int64_t r) const {
-    const T* more = bias.data + (tile.queries.begin + r) * bias.row + tile.keys.begin * bias.column;
+    const T* more = bias.at(tile.queries.begin + r, tile.keys.begin);
     for (std::int64_t j = tile.rows[r].begin; j < tile.rows[r].end; ++j) {
       const T b = more[j * bias.column];
       scores[j] = b == kHidden<T> ? b : scores[j] + b;
@@ -65,19 +58,14 @@ class Heads {
   }
   template <class T>
   Head<T> head(std::int64_t h) const {
-    Visibility visible{queries(), keys(), keys(), inputs_.band, inputs_.hides(), nullptr, 0, 0};
-    if (inputs_.lengths.defined())
-      visible.length = inputs_.lengths.data<std::int64_t>()[batch_offset(h, batch_, inputs_.lengths.strides())];
-    if (inputs_.mask.defined()) {
-      const Pairs<const bool> mask = pairs<const bool>(inputs_.mask, h);
-      visible.mask = mask.data;
-      visible.mask_row = mask.row;
-      visible.mask_column = mask.column;
-    }
+    const Array &bias = inputs_.bias, &mask = inputs_.mask, &lengths = inputs_.lengths;
+    Visibility visible{queries(), keys(), keys(), inputs_.band, inputs_.hides(), {}};
+    if (lengths.defined()) visible.length = lengths.data<std::int64_t>()[batch_offset(h, batch_, lengths.strides())];
+    if (mask.defined()) visible.mask = pairs<const bool>(mask, h);
     return {matrix<const T>(inputs_.query, h),
             matrix<const T>(inputs_.key, h),
             matrix<const T>(inputs_.value, h),
-            inputs_.bias.defined() ? pairs<const T>(inputs_.bias, h) : Pairs<const T>{},
+            bias.defined() ? pairs<const T>(bias, h) : Pairs<const T>{},
             visible,
             static_cast<T>(inputs_.scale),
             inputs_.dropout,

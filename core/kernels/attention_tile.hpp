@@ -20,6 +20,15 @@ struct Matrix {
   std::int64_t rows, columns, row_stride;
 };
 
+/// Elements of the scores' shape, of one head; no data if there are none.
+template <class T>
+struct Pairs {
+  T* data = nullptr;
+  std::int64_t row = 0, column = 0;
+
+  T* at(std::int64_t query, std::int64_t key) const { return data + query * row + key * column; }
+};
+
 /// Memory of one task.
 template <class T>
 class Scratch {
@@ -94,9 +103,8 @@ struct Visibility {
   std::int64_t queries, keys;
   std::int64_t length;  // keys from here on are hidden
   Band band;
-  bool hides;        // some pairs: what stands there must not be seen through zero times NaN
-  const bool* mask;  // or none
-  std::int64_t mask_row, mask_column;
+  bool hides;  // some pairs: what stands there must not be seen through zero times NaN
+  Pairs<const bool> mask;
 
   /// Of all of these queries together, but for the mask.
   Range of(Range some) const { return some.empty() ? Range{} : band.keys_of(some, queries, keys).within({0, length}); }
@@ -152,11 +160,10 @@ Range hide(T* scores, const Tile& tile, std::int64_t r, const Visibility& visibl
   if (batches.begin < seen.begin) hide_lanes(scores + batches.begin, 0, seen.begin - batches.begin);
   if (seen.end < batches.end)
     hide_lanes(scores + batches.end - kLanes<T>, seen.end - batches.end + kLanes<T>, kLanes<T>);
-  if (visible.mask) {
-    const bool* allowed =
-        visible.mask + (tile.queries.begin + r) * visible.mask_row + tile.keys.begin * visible.mask_column;
+  if (visible.mask.data) {
+    const bool* allowed = visible.mask.at(tile.queries.begin + r, tile.keys.begin);
     for (std::int64_t j = seen.begin; j < seen.end; ++j)
-      scores[j] = allowed[j * visible.mask_column] ? scores[j] : kHidden<T>;
+      scores[j] = allowed[j * visible.mask.column] ? scores[j] : kHidden<T>;
   }
   return batches;
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <ostream>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -66,6 +67,9 @@ const Hiding all_hidings[] = {
                                    .key_lengths = tg::tensor({{2}, {1}}, tg::int64)};
      },
      true}};
+
+void PrintTo(const Lengths& lengths, std::ostream* out) { *out << lengths.name; }
+void PrintTo(const Hiding& hiding, std::ostream* out) { *out << hiding.name; }
 
 using Parameters = std::tuple<Hiding, Lengths, bool, bool, bool>;
 
