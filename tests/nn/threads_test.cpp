@@ -126,6 +126,12 @@ std::vector<Row> attention() {
                  return nn::scaled_dot_product_attention(x[0], x[1], x[2], options).output;
                }};
   };
+  const auto biased = [](const char* name, const Shape& shape, const Shape& bias) {
+    return Row{name, {shape, shape, shape, bias}, [](const Tensors& x) {
+                 const nn::AttentionOptions options{.bias = x[3], .is_causal = true, .need_weights = false};
+                 return nn::scaled_dot_product_attention(x[0], x[1], x[2], options).output;
+               }};
+  };
   manual_seed(6);
   const Tensor mask = gt(rand({200, 200}), 0.5);
   return {row("attention_causal_w1", {12, 4, 64, 32}, {.is_causal = true, .need_weights = false}),
@@ -135,6 +141,10 @@ std::vector<Row> attention() {
           row("attention_all_pairs", {2, 3, 333, 40}, {.need_weights = false}),
           row("attention_dropout", {4, 4, 200, 32}, {.is_causal = true, .dropout_p = 0.2, .need_weights = false}),
           row("attention_mask", {4, 4, 200, 32}, {.mask = mask, .need_weights = false}),
+          row("attention_window", {1, 3, 500, 32}, {.window = 90, .need_weights = false}),
+          biased("attention_bias", {3, 4, 300, 16}, {300, 300}),
+          biased("attention_bias_of_heads", {3, 4, 300, 16}, {4, 1, 300}),
+          biased("attention_bias_of_queries", {1, 2, 300, 16}, {300, 1}),
           row("attention_weights", {4, 4, 200, 32}, {.is_causal = true})};
 }
 
