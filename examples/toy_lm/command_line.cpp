@@ -11,17 +11,37 @@
 #include "attention.hpp"
 #include "bad_input.hpp"
 #include "generation.hpp"
+#include "resume.hpp"
 #include "training.hpp"
+#include "verify_resume.hpp"
 
 namespace toy_lm {
 namespace {
 
-void add_train_options(CLI::App& app, TrainOptions& options, std::optional<int>& threads) {
+void add_train_options(CLI::App& app, TrainOptions& options, std::optional<int>& threads, bool& verify) {
   app.add_option(
          "--text", options.text,
          "UTF-8 files, learnt as they are, one after the other; without it: sentences from the built-in grammar")
       ->type_name("FILE ...");
-  app.add_option("--out", options.out, "folder for model.safetensors and metrics.csv")->type_name("DIR");
+  CLI::Option* out =
+      app.add_option("--out", options.out, "folder for model.safetensors, metrics.csv and checkpoint.safetensors")
+          ->type_name("DIR");
+  CLI::Option* resume = app.add_option_function<std::string>(
+                               "--resume",
+                               [&options](const std::string& folder) {
+                                 options.out = folder;
+                                 options.resume = true;
+                               },
+                               "go on from the checkpoint in this folder, with its text and settings; --steps may be "
+                               "more than before, and "
+                               "the other options that are given must be what they were")
+                            ->type_name("DIR")
+                            ->excludes(out);
+  app.add_flag("--verify-resume", verify,
+               "keep nothing, but prove that the run in one piece and the same run resumed in a new process after half "
+               "of its steps end in the same bits")
+      ->excludes(out)
+      ->excludes(resume);
   app.add_option("--steps", options.steps, "training steps");
   app.add_option("--batch", options.batch, "windows of text in a step");
   app.add_option("--context", options.model.context, "characters in a window");
@@ -32,6 +52,9 @@ void add_train_options(CLI::App& app, TrainOptions& options, std::optional<int>&
   app.add_option("--lr", options.lr, "highest learning rate");
   app.add_option("--min-lr", options.min_lr, "learning rate at the end of the cosine");
   app.add_option("--warmup", options.warmup, "steps of linear warm-up; not more than all steps");
+  app.add_option("--schedule-steps", options.schedule_steps,
+                 "steps until the rate is --min-lr, where it stays; 0: --steps. A resumed run keeps it, whatever its "
+                 "--steps");
   app.add_option("--weight-decay", options.weight_decay, "AdamW's decay, of matrices only");
   app.add_option("--beta2", options.beta2, "AdamW's second beta");
   app.add_option("--clip", options.clip, "largest norm of all gradients together");
@@ -40,6 +63,7 @@ void add_train_options(CLI::App& app, TrainOptions& options, std::optional<int>&
       fmt::format("steps between evaluations, each over the same {} windows of the validation part and saving "
                   "the model; the last one is over the whole part",
                   kEvaluationWindows));
+  app.add_option("--save-every", options.save_every, "steps between checkpoints; 0: --eval-every");
   app.add_option("--seed", options.seed, "of the model, the windows and the built-in corpus");
   app.add_option("--threads", threads, "threads to compute with; by default TAPEGRAD_NUM_THREADS, else all cores");
 }
@@ -68,6 +92,16 @@ void choose_threads(std::optional<int> threads) {
   }
 }
 
+/// As one word of a shell.
+std::string shell_quoted(const std::string& text) {
+  if (!text.empty() &&
+      text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=+,:") == text.npos)
+    return text;
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? "'\\''" : std::string(1, c);
+  return result + "'";
+}
+
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 }  // namespace
@@ -79,8 +113,9 @@ std::function<void()> parse_command_line(int argc, char** argv) {
   TrainOptions train_options;
   GenerateOptions generate_options;
   std::optional<int> threads;
+  bool verify = false;
   CLI::App* train_command = app.add_subcommand("train", "Learn a text");
-  add_train_options(*train_command, train_options, threads);
+  add_train_options(*train_command, train_options, threads, verify);
   CLI::App* generate_command = app.add_subcommand("generate", "Write text with a trained model");
   add_generate_options(*generate_command, generate_options);
   AttentionOptions attention_options;
@@ -106,9 +141,14 @@ std::function<void()> parse_command_line(int argc, char** argv) {
     };
   if (threads && (*threads < 1 || *threads > 1024))
     throw BadInput(fmt::format("--threads: must be from 1 to 1024; got {}", *threads));
-  return [train_options, threads] {
+  if (train_options.resume)
+    adopt_options(train_options, [&](const std::string& name) { return train_command->count(name) > 0; });
+  train_options.resume_command =
+      fmt::format("{} train --resume {}{}", shell_quoted(argv[0]), shell_quoted(train_options.out),
+                  threads ? fmt::format(" --threads {}", *threads) : "");
+  return [train_options, threads, verify] {
     choose_threads(threads);
-    train(train_options);
+    verify ? verify_resume(train_options, threads) : train(train_options);
   };
 }
 

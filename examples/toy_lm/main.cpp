@@ -1,4 +1,5 @@
-// Trains a small language model and writes with it. Exit codes: 0 done, 1 the run failed, 2 bad input.
+// Trains a small language model and writes with it. Exit codes: 0 done, 1 the run failed, 2 bad input, 130
+// stopped by Ctrl-C (143 by SIGTERM) with a checkpoint to go on from.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -7,6 +8,7 @@
 
 #include "bad_input.hpp"
 #include "command_line.hpp"
+#include "interrupt.hpp"
 
 int main(int argc, char** argv) {
   try {
@@ -16,6 +18,8 @@ int main(int argc, char** argv) {
   } catch (const toy_lm::BadInput& error) {
     fmt::print(stderr, "toy_lm: {}\n", error.what());
     return 2;
+  } catch (const toy_lm::Interrupted& stopped) {
+    return 128 + stopped.signal;
   } catch (const std::exception& error) {
     fmt::print(stderr, "toy_lm: {}\n", error.what());
     return 1;

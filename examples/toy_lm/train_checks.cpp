@@ -50,7 +50,9 @@ void check(const TrainOptions& options) {
   at_least("--heads", options.model.heads, 1);
   at_least("--width", options.model.width, 1);
   at_least("--warmup", options.warmup, 0);
+  at_least("--schedule-steps", options.schedule_steps, 0);
   at_least("--eval-every", options.eval_every, 1);
+  at_least("--save-every", options.save_every, 0);
   at_least("--seed", options.seed, 0);
   if (options.model.width % options.model.heads != 0)
     throw BadInput(fmt::format("--heads: must divide --width; got {} heads and width {}", options.model.heads,
@@ -81,7 +83,7 @@ void check_folder(const std::string& path) {
   const auto metrics = folder / "metrics.csv";
   if (std::filesystem::is_regular_file(metrics) && !std::ofstream(metrics, std::ios::app))
     throw BadInput(fmt::format("--out '{}': metrics.csv is there and can't be written", path));
-  for (const char* name : {"model.safetensors", "metrics.csv"})
+  for (const char* name : {"model.safetensors", "metrics.csv", "checkpoint.safetensors"})
     if (std::filesystem::is_directory(folder / name))
       throw BadInput(fmt::format("--out '{}': a folder named {} is in the way", path, name));
 }
@@ -101,8 +103,14 @@ std::string describe_not_finite(const Gpt& model, std::int64_t step, const std::
   if (!look("its value is not finite", [](const tg::Tensor& x) { return x.detach(); }))
     look("its gradient is not finite", [](const tg::Tensor& x) { return x.grad(); });
   const std::string kept =
-      saved_step > 0 ? fmt::format("the model of step {} stays", saved_step) : "no model was saved";
+      saved_step > 0 ? fmt::format("what was saved at step {} stays", saved_step) : "nothing was saved";
   return fmt::format("step {}: the {} is {}; {}; {}; try a smaller --lr", step, what, value, fault, kept);
+}
+
+void check_finite(const Gpt& model, std::int64_t step, std::int64_t saved_step) {
+  for (const tg::Tensor& parameter : model.parameters())
+    if (!all_finite(parameter.detach()))
+      throw std::runtime_error(describe_not_finite(model, step, "update", NAN, saved_step));
 }
 
 void clip_gradients(const Gpt& model, double max_norm, std::int64_t step, std::int64_t saved_step) {

@@ -11,9 +11,11 @@ void check(const TrainOptions& options);
 /// Makes the folder if it is missing. BadInput if files can't be written there.
 void check_folder(const std::string& path);
 /// "step 7: the loss is nan; ...", with the first parameter whose value, else whose gradient, is not finite, and where
-/// the last good model is.
+/// what was saved last.
 std::string describe_not_finite(const Gpt& model, std::int64_t step, const std::string& what, double value,
                                 std::int64_t saved_step);
+/// std::runtime_error with that description if a parameter is not finite: such a model must not be saved.
+void check_finite(const Gpt& model, std::int64_t step, std::int64_t saved_step);
 /// Clips the norm of all gradients together. std::runtime_error with that description, and all gradients as they were,
 /// if the norm is not finite.
 void clip_gradients(const Gpt& model, double max_norm, std::int64_t step, std::int64_t saved_step);

@@ -11,11 +11,14 @@
 #include <sstream>
 
 #include "attention.hpp"
+#include "bad_input.hpp"
 #include "batches.hpp"
 #include "corpus.hpp"
 #include "generation.hpp"
+#include "interrupt.hpp"
 #include "model_file.hpp"
 #include "progress.hpp"
+#include "resume.hpp"
 #include "train_checks.hpp"
 
 namespace toy_lm {
@@ -44,19 +47,22 @@ class Trainer {
         corpus_(std::move(corpus)),
         model_(with_vocabulary(options.model, corpus_.vocabulary.size())),
         optimizer_(decay_groups(model_, options.weight_decay), {.lr = options.lr, .betas = {0.9, options.beta2}}),
-        schedule_(optimizer_, {.total_steps = options.steps,
-                               .warmup_steps = std::min(options.warmup, options.steps),
+        schedule_(optimizer_, {.total_steps = options.schedule_steps,
+                               .warmup_steps = std::min(options.warmup, options.schedule_steps),
                                .min_lr = options.min_lr}) {}
 
   void run() {
+    if (options_.resume) load_run();
     announce();
-    for (std::int64_t step = 1; step <= options_.steps; ++step) {
+    if (options_.resume) end_of_step();
+    while (step_ < options_.steps) {
       const double lr = optimizer_.lr();
-      const double loss = timed_step(step);
+      const double loss = timed_step(++step_);
       losses_ += loss;
       ++losses_counted_;
-      progress_.update({step, options_.steps, loss, lr, tokens_per_second()});
-      if (step % options_.eval_every == 0 || step == options_.steps) evaluate_and_save(step, lr);
+      progress_.update({step_, options_.steps, loss, lr, tokens_per_second()});
+      if (interrupt_.requested()) stop();
+      end_of_step();
     }
     finish();
   }
@@ -71,6 +77,7 @@ class Trainer {
     progress_.print(fmt::format("{}: {} characters, {} different; model of {} parameters; {} threads", corpus_.name,
                                 corpus_.split.training.size() + corpus_.split.validation.size(),
                                 corpus_.vocabulary.size(), model_.num_parameters(), tg::num_threads()));
+    if (options_.resume) progress_.print(fmt::format("goes on after step {}", step_));
   }
 
   double timed_step(std::int64_t step) {
@@ -93,28 +100,79 @@ class Trainer {
     return value;
   }
 
-  void evaluate_and_save(std::int64_t step, double lr) {
-    const bool last = step == options_.steps;
-    validation_loss_ = evaluate(model_, corpus_.split.validation, last ? 0 : kEvaluationWindows);
-    if (!std::isfinite(validation_loss_))
-      throw std::runtime_error(describe_not_finite(model_, step, "validation loss", validation_loss_, saved_step_));
-    save_model(options_.out + "/model.safetensors", model_, corpus_.vocabulary);
-    saved_step_ = step;
-    const double train_loss = losses_ / static_cast<double>(losses_counted_);
+  void load_run() {
+    try {
+      const std::string path = checkpoint_path(options_.out);
+      check_same_text(tg::read_checkpoint_note(path).metadata, corpus_);
+      tg::CheckpointNote note = tg::load_checkpoint(path, model_, optimizer_, parts());
+      step_ = saved_step_ = note.step;
+      losses_ = note.extra.at("losses").item();
+      losses_counted_ = static_cast<std::int64_t>(note.extra.at("losses_counted").item());
+      rows_ = note.metadata["metrics"];
+      speed_before_ = std::strtod(note.metadata["tokens_per_s"].c_str(), nullptr);
+    } catch (const tg::Error& error) {
+      throw BadInput(fmt::format("--resume: {}", error.what()));
+    }
+    if (step_ > options_.steps)
+      throw BadInput(
+          fmt::format("--steps: must be at least {}, which the run has done; got {}", step_, options_.steps));
+  }
+
+  [[noreturn]] void stop() {
+    save_run();
+    progress_.print(fmt::format("stopped after step {}; to go on:\n    {}", step_, options_.resume_command));
+    throw Interrupted{interrupt_.requested()};
+  }
+
+  /// What is due after a step. A checkpoint holds what was there before the evaluation, which a resumed run does again:
+  /// wherever it was stopped, each evaluation has its line, and sees the steps that it should.
+  void end_of_step() {
+    const bool last = step_ == options_.steps, evaluates = last || step_ % options_.eval_every == 0;
+    const std::string row = evaluates ? evaluate_and_report(last) : "";
+    if (last || step_ % (options_.save_every > 0 ? options_.save_every : options_.eval_every) == 0) save_run();
+    if (!evaluates) return;
+    rows_ += row;
     losses_ = 0;
     losses_counted_ = 0;
-    // Not before: the metrics of an earlier run in this folder stay as long as its model does.
-    if (!metrics_.is_open()) {
-      metrics_.open(options_.out + "/metrics.csv");
-      metrics_ << "step,train_loss,val_loss,lr,tokens_per_s\n";
-    }
-    metrics_ << fmt::format("{},{:.6f},{:.6f},{:.6e},{:.0f}\n", step, train_loss, validation_loss_, lr,
-                            tokens_per_second());
-    metrics_.flush();
-    if (!metrics_) throw tg::FileError("metrics: '" + options_.out + "/metrics.csv' could not be written");
-    progress_.print(fmt::format("eval step {}: train_loss {:.4f}  val_loss {:.4f}{}", step, train_loss,
+  }
+
+  void save_run() {
+    check_finite(model_, step_, saved_step_);
+    tg::CheckpointNote note{.step = step_, .metadata = describe_run(options_, corpus_)};
+    note.metadata["metrics"] = rows_;
+    note.metadata["tokens_per_s"] = fmt::to_string(tokens_per_second());
+    note.extra = {{"losses", tg::tensor(losses_, tg::float64)}, {"losses_counted", tg::tensor(losses_counted_)}};
+    tg::save_checkpoint(checkpoint_path(options_.out), model_, optimizer_, parts(), note);
+    saved_step_ = step_;
+  }
+
+  tg::CheckpointParts parts() { return {.schedule = schedule_}; }
+
+  /// Returns the line for the metrics.
+  std::string evaluate_and_report(bool last) {
+    validation_loss_ = evaluate(model_, corpus_.split.validation, last ? 0 : kEvaluationWindows);
+    if (!std::isfinite(validation_loss_))
+      throw std::runtime_error(describe_not_finite(model_, step_, "validation loss", validation_loss_, saved_step_));
+    save_model(options_.out + "/model.safetensors", model_, corpus_.vocabulary);
+    const double train_loss = losses_ / static_cast<double>(losses_counted_);
+    const std::string row = fmt::format("{},{:.6f},{:.6f},{:.6e},{:.0f}\n", step_, train_loss, validation_loss_,
+                                        schedule_.lr_at(step_ - 1), tokens_per_second());
+    write_metrics(row);
+    progress_.print(fmt::format("eval step {}: train_loss {:.4f}  val_loss {:.4f}{}", step_, train_loss,
                                 validation_loss_,
                                 corpus_.floor ? fmt::format("  (floor {:.4f})", *corpus_.floor) : ""));
+    return row;
+  }
+
+  /// At first the lines of before the run was resumed. Not earlier: the metrics of another run in this folder stay as
+  /// long as its model does.
+  void write_metrics(const std::string& row) {
+    if (!metrics_.is_open()) {
+      metrics_.open(options_.out + "/metrics.csv");
+      metrics_ << "step,train_loss,val_loss,lr,tokens_per_s\n" << rows_;
+    }
+    metrics_ << row << std::flush;
+    if (!metrics_) throw tg::FileError("metrics: '" + options_.out + "/metrics.csv' could not be written");
   }
 
   void finish() {
@@ -132,17 +190,22 @@ class Trainer {
   }
 
   double tokens_per_second(std::size_t steps = 100) const {
+    if (seconds_.empty()) return speed_before_;
     return static_cast<double>(options_.batch * options_.model.context) / median(seconds_, steps);
   }
 
-  const TrainOptions& options_;
+  const TrainOptions options_;
   Corpus corpus_;
   Gpt model_;
   tg::optim::AdamW optimizer_;
   tg::optim::CosineSchedule schedule_;
   std::ofstream metrics_;
+  std::string rows_;  // the metrics, but for the header
   Progress progress_;
+  InterruptGuard interrupt_;
   std::vector<double> seconds_;  // of each training step
+  double speed_before_ = 0;      // when the run was saved that this one resumes
+  std::int64_t step_ = 0;        // steps done
   double losses_ = 0;            // since the last evaluation
   std::int64_t losses_counted_ = 0;
   double validation_loss_ = 0;
@@ -151,8 +214,9 @@ class Trainer {
 
 }  // namespace
 
-void train(const TrainOptions& options) {
+void train(TrainOptions options) {
   check(options);
+  if (options.schedule_steps == 0) options.schedule_steps = options.steps;
   const auto seed = static_cast<std::uint64_t>(options.seed);
   Corpus corpus = load_corpus(options.text, seed, options.model.context);
   check_folder(options.out);

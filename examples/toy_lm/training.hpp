@@ -20,15 +20,20 @@ struct TrainOptions {
   double weight_decay = 0.1;
   double beta2 = 0.99;
   double clip = 1.0;
+  std::int64_t schedule_steps = 0;  // until the rate is min_lr, where it stays; 0: all steps
   std::int64_t eval_every = 250;
+  std::int64_t save_every = 0;  // 0: eval_every
   std::int64_t seed = 1337;
+  bool resume = false;         // go on from the checkpoint in `out`
+  std::string resume_command;  // what to tell the user to type when the run is stopped
 };
 
 /// Windows of the validation part that evaluations on the way look at; the last one looks at all of them.
 inline constexpr std::int64_t kEvaluationWindows = 256;
 
-/// BadInput, before anything is trained or written, if the options, the text or the folder can't be used. Stops with
-/// std::runtime_error if loss or gradient is not finite; the model that the last evaluation saved stays.
-void train(const TrainOptions& options);
+/// BadInput, before anything is trained or written, if the options, the text, the folder or the checkpoint can't be
+/// used. Stops with std::runtime_error if loss, gradient or weights are not finite; the model that the last evaluation
+/// saved and the last checkpoint stay. Interrupted after Ctrl-C, when a checkpoint is saved.
+void train(TrainOptions options);
 
 }  // namespace toy_lm

@@ -1,0 +1,26 @@
+// What a training run leaves in its folder to go on from.
+#pragma once
+#include <functional>
+#include <string>
+
+#include <tapegrad/training/checkpoint.hpp>
+
+#include "corpus.hpp"
+#include "training.hpp"
+
+namespace toy_lm {
+
+std::string checkpoint_path(const std::string& folder);
+
+/// What the checkpoint of a run says about it: its settings, and a fingerprint of its text.
+tg::Metadata describe_run(const TrainOptions& options, const Corpus& corpus);
+
+/// Gives a resumed run, whose folder is options.out, the options that its checkpoint notes down. `given` tells which
+/// ones the command line named. BadInput if there is no checkpoint of toy_lm, or that names all given settings that
+/// differ; more steps, other paths of the text and another --save-every are allowed.
+void adopt_options(TrainOptions& options, const std::function<bool(const std::string& option)>& given);
+
+/// BadInput unless the run's text is this one.
+void check_same_text(const tg::Metadata& run, const Corpus& corpus);
+
+}  // namespace toy_lm

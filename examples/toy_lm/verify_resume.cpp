@@ -1,0 +1,130 @@
+#include "verify_resume.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "bad_input.hpp"
+#include "interrupt.hpp"
+#include "resume.hpp"
+#include "settings.hpp"
+
+namespace toy_lm {
+namespace {
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directories(path_);
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::string path(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_ = std::filesystem::temp_directory_path() / fmt::format("toy_lm-verify-{}", ::getpid());
+};
+
+/// `toy_lm train` in a process of its own.
+void train_elsewhere(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"toy_lm", "train"});
+  std::vector<char*> pointers;
+  for (std::string& argument : arguments) pointers.push_back(argument.data());
+  pointers.push_back(nullptr);
+  std::fflush(stdout);
+  pid_t process = 0;
+  int status = ::posix_spawn(&process, "/proc/self/exe", nullptr, nullptr, pointers.data(), environ);
+  if (status != 0)
+    throw std::runtime_error(fmt::format("verify-resume: no process could be started; {}", std::strerror(status)));
+  while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (status != 0) throw std::runtime_error("verify-resume: the run above did not get to its end");
+}
+
+std::vector<std::string> setting_arguments(TrainOptions options, std::optional<int> threads) {
+  if (options.schedule_steps == 0) options.schedule_steps = options.steps;
+  std::vector<std::string> arguments;
+  for (const auto& [option, value] : written_settings(options)) arguments.push_back(option + "=" + value);
+  for (const std::string& text : options.text) arguments.push_back("--text=" + text);
+  if (threads) arguments.push_back(fmt::format("--threads={}", *threads));
+  return arguments;
+}
+
+bool same_bits(const tg::core::Array& a, const tg::core::Array& b) {
+  return a.dtype() == b.dtype() && a.shape() == b.shape() &&
+         std::memcmp(a.storage()->data(), b.storage()->data(),
+                     static_cast<std::size_t>(a.numel() * tg::size_of(a.dtype()))) == 0;
+}
+
+/// The lines of metrics.csv without their last column, the speed.
+std::string metrics(const std::string& folder) {
+  std::ifstream file(folder + "/metrics.csv");
+  std::string result;
+  for (std::string line; std::getline(file, line);) result += line.substr(0, line.rfind(',')) + "\n";
+  return result;
+}
+
+/// Prints what is equal; std::runtime_error if something is not.
+void compare(const std::string& whole, const std::string& parts, std::int64_t first, std::int64_t second) {
+  std::vector<std::string> differing;
+  std::int64_t bytes = 0;
+  const tg::StateDict a = tg::load_safetensors(checkpoint_path(whole)),
+                      b = tg::load_safetensors(checkpoint_path(parts));
+  for (const auto& [name, tensor] : a) {
+    const tg::Tensor* other = b.find(name);
+    if (!other || !same_bits(tensor.array(), other->array())) differing.push_back(name);
+    bytes += tensor.numel() * tg::size_of(tensor.dtype());
+  }
+  if (a.size() != b.size()) differing.push_back("how many tensors the checkpoint has");
+  if (metrics(whole) != metrics(parts)) differing.push_back("metrics.csv");
+  if (!differing.empty())
+    throw std::runtime_error(
+        fmt::format("verify-resume: {} steps and {} + {} in two processes must end in the same "
+                    "bits; these differ: {}",
+                    first + second, first, second, fmt::join(differing, ", ")));
+  fmt::print(
+      "verify-resume: {} steps and {} + {} in two processes end in the same bits: {} tensors of {} bytes "
+      "(parameters, optimizer, schedule, random state), and metrics.csv\n",
+      first + second, first, second, a.size(), bytes);
+}
+
+}  // namespace
+
+void verify_resume(const TrainOptions& options, std::optional<int> threads) {
+  if (options.steps < 2)
+    throw BadInput(fmt::format("--steps: must be at least 2 for --verify-resume; got {}", options.steps));
+  const InterruptGuard interrupt;  // those runs are interrupted too
+  const TemporaryFolder folder;
+  const std::string whole = folder.path("whole"), parts = folder.path("parts");
+  const std::int64_t first = options.steps / 2;
+  const std::vector<std::string> settings = setting_arguments(options, threads);
+  const auto run = [&](const std::string& what, const std::string& where, std::int64_t steps,
+                       std::vector<std::string> arguments) {
+    fmt::print("verify-resume: {}\n", what);
+    arguments.insert(arguments.end(), {where, fmt::format("--steps={}", steps)});
+    try {
+      train_elsewhere(arguments);
+    } catch (const std::runtime_error&) {
+      if (interrupt.requested()) throw Interrupted{interrupt.requested()};
+      throw;
+    }
+  };
+  run(fmt::format("{} steps", options.steps), "--out=" + whole, options.steps, settings);
+  run(fmt::format("the first {} steps", first), "--out=" + parts, first, settings);
+  run(fmt::format("the other {} steps", options.steps - first), "--resume=" + parts, options.steps, {});
+  compare(whole, parts, first, options.steps - first);
+}
+
+}  // namespace toy_lm
