@@ -49,6 +49,7 @@
 #include <tapegrad/nn/multi_head_attention.hpp>
 #include <tapegrad/nn/positions.hpp>
 #include <tapegrad/nn/rms_norm.hpp>
+#include <tapegrad/nn/swiglu.hpp>
 #include <tapegrad/nn/torch_names.hpp>
 #include <tapegrad/nn/transformer.hpp>
 #include <tapegrad/nn/transformer_layers.hpp>

@@ -124,3 +124,55 @@ TEST(InitTest, BoundsAndMoments) {
   EXPECT_TRUE(tg::equal(nn::init::ones_(w), tg::ones({300, 100})));
   EXPECT_THROW(nn::init::xavier_normal_(tg::empty({3})), tg::ShapeError);
 }
+
+TEST(SwiGLUTest, GatesItsHiddenLayer) {
+  nn::SwiGLU layer(4, 6, {.bias = false});
+  const tg::Tensor x = tg::randn({2, 3, 4});
+  const auto times = [](const tg::Tensor& a, const nn::Linear& projection) {
+    return tg::matmul(a, projection.weight().transpose(0, 1));
+  };
+  const tg::Tensor gate = times(x, layer.gate_proj());
+  const tg::Tensor expected = times(gate * tg::sigmoid(gate) * times(x, layer.up_proj()), layer.down_proj());
+  EXPECT_TRUE(tg::allclose(layer(x), expected, 1e-5, 1e-6));
+  EXPECT_EQ(layer.num_parameters(), 3 * 4 * 6);
+}
+
+TEST(TransformerBlockTest, IsMadeOfWhatItsOptionsSay) {
+  const nn::TransformerBlock block(16, 4,
+                                   {.mlp_ratio = 2,
+                                    .bias = false,
+                                    .norm = nn::NormKind::rms,
+                                    .feed_forward = nn::FeedForward::swiglu,
+                                    .num_kv_heads = 2,
+                                    .rotary = true,
+                                    .qk_norm = true,
+                                    .window = nn::Window(3)});
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : block.named_parameters()) names.push_back(name);
+  EXPECT_EQ(names, (std::vector<std::string>{"norm1.weight", "attention.q_proj.weight", "attention.k_proj.weight",
+                                             "attention.v_proj.weight", "attention.out_proj.weight",
+                                             "attention.q_norm.weight", "attention.k_norm.weight", "norm2.weight",
+                                             "mlp.gate_proj.weight", "mlp.up_proj.weight", "mlp.down_proj.weight"}));
+  EXPECT_EQ(block.linear2().weight().body(), block.named_parameters().back().tensor.body());
+  const tg::Tensor x = tg::randn({2, 9, 16});
+  nn::MultiHeadAttention attention(16, 4,
+                                   {.bias = false, .num_kv_heads = 2, .rotary = true, .qk_norm = true, .window = 3});
+  attention.load_state_dict(block.attention().state_dict());
+  const auto norm = [](const tg::Tensor& y) { return y / tg::sqrt(tg::square(y).mean(-1, true) + 1e-5); };
+  const tg::Tensor y = x + attention(norm(x), {.is_causal = true});
+  const tg::Tensor hidden = block.linear1()(norm(y));
+  const tg::Tensor gate = tg::linear(norm(y), block.state_dict().at("mlp.gate_proj.weight"));
+  EXPECT_TRUE(tg::allclose(block(x, {.is_causal = true}), y + block.linear2()(tg::silu(gate) * hidden), 1e-4, 1e-5));
+
+  const tg::NoGradGuard no_grad;
+  nn::KVCache cache;
+  const tg::Tensor start = block(x.slice(1, 0, 8), cache), end = block(x.slice(1, 8, 9), cache);
+  EXPECT_TRUE(tg::allclose(tg::cat({start, end}, 1), block(x, {.is_causal = true}), 1e-4, 1e-5));
+}
+
+TEST(TransformerBlockTest, ReluTakesThePlaceOfGelu) {
+  const nn::TransformerBlock block(8, 2, {.feed_forward = nn::FeedForward::relu});
+  const tg::Tensor x = tg::randn({1, 3, 8});
+  const tg::Tensor y = x + block.attention()(block.norm1()(x));
+  EXPECT_TRUE(tg::allclose(block(x), y + block.linear2()(tg::relu(block.linear1()(block.norm2()(y)))), 1e-5, 1e-6));
+}
