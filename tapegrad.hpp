@@ -65,3 +65,5 @@
 #include <tapegrad/optim/schedule.hpp>
 #include <tapegrad/optim/sgd.hpp>
 #include <tapegrad/training/checkpoint.hpp>
+#include <tapegrad/training/tokenizer.hpp>
+#include <tapegrad/training/tokenizer_bpe.hpp>
