@@ -6,6 +6,7 @@
 #include <tapegrad/autograd/reductions.hpp>
 #include <tapegrad/core/kernels/attention.hpp>
 #include <tapegrad/core/kernels/dropout.hpp>
+#include <tapegrad/nn/composed_attention.hpp>
 
 namespace tapegrad::nn {
 namespace {

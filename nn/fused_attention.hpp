@@ -1,6 +1,6 @@
 // Attention without weights in memory. Private to the library.
 #pragma once
-#include <tapegrad/nn/composed_attention.hpp>
+#include <tapegrad/nn/attention.hpp>
 
 namespace tapegrad::nn {
 

@@ -139,6 +139,22 @@ class Backward {
   std::vector<T> sums_ = std::vector<T>(static_cast<std::size_t>(queries_.end - queries_.begin));
 };
 
+/// Heads that share a bias add to one matrix `sum`: f(head, queries, keys) for one after the other, and for parts of it
+/// in parallel.
+template <class F>
+void for_each_part_of_bias(const Heads& heads, const Array& sum, F&& f) {
+  fill(sum, 0.0);
+  const std::vector<std::vector<std::int64_t>> lists = heads.sharing(sum);
+  const bool by_queries = sum.size(sum.rank() - 2) > 1, by_keys = !by_queries && sum.size(sum.rank() - 1) > 1;
+  const Range all_queries{0, heads.queries()}, all_keys{0, heads.keys()};
+  const std::int64_t size = by_queries ? heads.queries() : by_keys ? heads.keys() : 1;
+  heads.for_each_of(static_cast<std::int64_t>(lists.size()), size, by_queries ? kQueries : kKeys,
+                    [&](std::int64_t list, Range part) {
+                      for (const std::int64_t h : lists[static_cast<std::size_t>(list)])
+                        f(h, by_queries ? part : all_queries, by_keys ? part : all_keys);
+                    });
+}
+
 }  // namespace
 
 AttentionGradients attention_backward(const AttentionInputs& inputs, const AttentionOutput& result,
@@ -166,20 +182,10 @@ AttentionGradients attention_backward(const AttentionInputs& inputs, const Atten
       Backward<T>(heads.head<T>(h), of, some_queries).run(some_keys);
     };
     const Range all_queries{0, heads.queries()}, all_keys{0, heads.keys()};
-    if (wanted.bias) {
-      // Heads that share a bias add to one matrix: one after the other, and parts of it in parallel.
-      fill(gradients.bias, 0.0);
-      const std::vector<std::vector<std::int64_t>> lists = heads.sharing(gradients.bias);
-      const int rank = gradients.bias.rank();
-      const bool by_queries = gradients.bias.size(rank - 2) > 1, by_keys = gradients.bias.size(rank - 1) > 1;
-      const std::int64_t size = by_queries ? heads.queries() : by_keys ? heads.keys() : 1;
-      heads.for_each_of(static_cast<std::int64_t>(lists.size()), size, by_queries ? kQueries : kKeys,
-                        [&](std::int64_t list, Range part) {
-                          for (const std::int64_t h : lists[static_cast<std::size_t>(list)])
-                            run(h, by_queries ? part : all_queries, by_queries || !by_keys ? all_keys : part,
-                                {false, false, false, true});
-                        });
-    }
+    if (wanted.bias)
+      for_each_part_of_bias(heads, gradients.bias, [&](std::int64_t h, Range some_queries, Range some_keys) {
+        run(h, some_queries, some_keys, {false, false, false, true});
+      });
     if (!wanted.query && !wanted.key && !wanted.value) return;
     if (!heads.few())
       return heads.for_each(1, 1, [&](std::int64_t h, Range) {

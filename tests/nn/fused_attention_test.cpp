@@ -310,7 +310,11 @@ TEST(FusedAttentionTest, EmptyOperands) {
   for (const Sizes& s :
        {Sizes{0, 3, 2, 2}, Sizes{3, 0, 2, 2}, Sizes{3, 4, 0, 2}, Sizes{3, 4, 2, 0}, Sizes{0, 0, 0, 0}}) {
     const tg::Tensors in = operands(s, tg::float64);
-    expect_close(run(in, {.is_causal = true}, true), run(in, {.is_causal = true}, false), 1e-12, "empty");
+    for (const nn::AttentionOptions& options :
+         {nn::AttentionOptions{.is_causal = true},
+          nn::AttentionOptions{.bias = tg::ones({1, 1}, tg::float64), .window = 1},
+          nn::AttentionOptions{.bias = tg::ones({3, s.queries, s.keys}, tg::float64)}})
+      expect_close(run(in, options, true), run(in, options, false), 1e-12, "empty");
   }
 }
 
