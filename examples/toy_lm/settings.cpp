@@ -9,15 +9,15 @@
 namespace toy_lm {
 namespace {
 
-bool read(const std::string& text, std::string& value) {
-  value = text;
-  return true;
-}
-
 template <class T>
 bool read(const std::string& text, T& value) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size();
+  if constexpr (std::is_same_v<T, std::string>) {
+    value = text;
+    return true;
+  } else {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size();
+  }
 }
 
 }  // namespace
