@@ -60,8 +60,8 @@ class Trainer {
       const double loss = timed_step(++step_);
       losses_ += loss;
       ++losses_counted_;
+      if (interrupt_.requested()) stop();  // before a line is written: who reads it may be gone
       progress_.update({step_, options_.steps, loss, lr, tokens_per_second()});
-      if (interrupt_.requested()) stop();
       end_of_step();
     }
     finish();
