@@ -15,6 +15,7 @@
 #include <tapegrad/core/atomic_file.hpp>
 #include <tapegrad/core/error.hpp>
 #include <tapegrad/core/safetensors.hpp>
+#include <tapegrad/core/safetensors_dtypes.hpp>
 #include <tapegrad/core/safetensors_header.hpp>
 
 namespace tapegrad::core {
@@ -25,13 +26,6 @@ static_assert(std::endian::native == std::endian::little, "the format stores lit
 constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // the limit of the format's reference reader
 constexpr const char* kDamaged = "; the file is damaged or no safetensors file";
-
-constexpr std::pair<std::string_view, Dtype> kDtypes[] = {
-    {"F32", Dtype::float32}, {"F64", Dtype::float64}, {"I64", Dtype::int64}, {"BOOL", Dtype::boolean}};
-
-std::string_view name_in_file(Dtype dtype) {
-  return std::find_if(std::begin(kDtypes), std::end(kDtypes), [&](auto& row) { return row.second == dtype; })->first;
-}
 
 /// A file open for reading, its size fixed at the start; every failure is a FileError.
 class InputFile {
@@ -91,14 +85,14 @@ std::string read_header_text(const InputFile& file) {
 /// What an entry says, once it is known to make sense by itself.
 struct CheckedEntry {
   const SafetensorsEntry* entry;
-  Dtype dtype;
+  const StoredDtype* stored;
   Shape shape;
   std::uint64_t begin;
   std::uint64_t end;
 };
 
-std::optional<std::uint64_t> byte_count(const std::vector<std::uint64_t>& shape, Dtype dtype) {
-  std::uint64_t bytes = static_cast<std::uint64_t>(size_of(dtype));
+std::optional<std::uint64_t> byte_count(const std::vector<std::uint64_t>& shape, const StoredDtype& dtype) {
+  auto bytes = static_cast<std::uint64_t>(dtype.bytes);
   for (std::uint64_t size : shape)
     if (size > INT64_MAX || __builtin_mul_overflow(bytes, size, &bytes)) return {};
   return bytes;
@@ -106,11 +100,12 @@ std::optional<std::uint64_t> byte_count(const std::vector<std::uint64_t>& shape,
 
 CheckedEntry check_entry(const InputFile& file, const SafetensorsEntry& entry, std::uint64_t data_bytes) {
   auto fail = [&](const std::string& text) { file.fail("tensor " + quoted_name(entry.name) + ": " + text); };
-  const auto* row =
-      std::find_if(std::begin(kDtypes), std::end(kDtypes), [&](auto& r) { return r.first == entry.dtype; });
-  if (row == std::end(kDtypes))
-    fail(fmt::format("dtype must be F32, F64, I64 or BOOL; got {}; convert it with the tool that wrote it",
-                     quoted_name(entry.dtype)));
+  const StoredDtype* stored = find_stored_dtype(entry.dtype);
+  if (!stored)
+    fail(fmt::format(
+        "dtype must be F32, F64, F16, BF16, BOOL, I64, I32, I16, I8, U32, U16 or U8; got {}; convert it with "
+        "the tool that wrote it",
+        quoted_name(entry.dtype)));
   if (entry.shape.size() > static_cast<std::size_t>(Shape::kMaxRank))
     fail(fmt::format("the rank must be at most {}; got {}", Shape::kMaxRank, entry.shape.size()));
   if (entry.offsets.size() != 2)
@@ -119,14 +114,14 @@ CheckedEntry check_entry(const InputFile& file, const SafetensorsEntry& entry, s
   if (begin > end || end > data_bytes)
     fail(fmt::format("data_offsets must be begin <= end <= {}, the bytes of data in the file; got [{}, {}]{}",
                      data_bytes, begin, end, kDamaged));
-  const auto bytes = byte_count(entry.shape, row->second);
+  const auto bytes = byte_count(entry.shape, *stored);
   if (!bytes || *bytes != end - begin)
     fail(fmt::format("shape [{}] of {} must take as many bytes as data_offsets span; got {} and {}{}",
                      fmt::join(entry.shape, ", "), entry.dtype, bytes ? fmt::to_string(*bytes) : "more than 2^64",
                      end - begin, kDamaged));
   Shape shape;
   for (std::uint64_t size : entry.shape) shape.push_back(static_cast<std::int64_t>(size));
-  return {&entry, row->second, shape, begin, end};
+  return {&entry, stored, shape, begin, end};
 }
 
 /// Overlaps, holes and unclaimed bytes hide things from one reader that another sees: the ranges must tile the data.
@@ -149,10 +144,23 @@ void check_tiling(const InputFile& file, std::vector<CheckedEntry> entries, std:
 }
 
 Array read_array(const InputFile& file, const CheckedEntry& checked, std::uint64_t data_start) {
-  Array array(checked.shape, checked.dtype);
-  const std::uint64_t bytes = checked.end - checked.begin;
-  if (bytes > 0) file.read(data_start + checked.begin, array.storage()->data(), bytes);
-  if (checked.dtype == Dtype::boolean) {
+  const StoredDtype& stored = *checked.stored;
+  Array array(checked.shape, stored.loaded);
+  const std::uint64_t bytes = checked.end - checked.begin, from = data_start + checked.begin;
+  std::byte* to = array.storage()->data();
+  if (!stored.widen) {
+    if (bytes > 0) file.read(from, to, bytes);
+  } else {
+    std::byte piece[1 << 16];
+    for (std::uint64_t done = 0, size; done < bytes; done += size) {
+      size = std::min<std::uint64_t>(bytes - done, sizeof piece);
+      const auto elements = static_cast<std::size_t>(size) / static_cast<std::size_t>(stored.bytes);
+      file.read(from + done, piece, size);
+      stored.widen(piece, elements, to);
+      to += elements * static_cast<std::size_t>(size_of(stored.loaded));
+    }
+  }
+  if (stored.loaded == Dtype::boolean) {
     const auto* first = reinterpret_cast<const unsigned char*>(array.storage()->data());
     const auto* wrong = std::find_if(first, first + bytes, [](unsigned char value) { return value > 1; });
     if (wrong != first + bytes)
@@ -175,7 +183,8 @@ void check_names(const std::string& path, const std::vector<NamedArray>& arrays)
 SafetensorsContent read_safetensors(const std::string& path) {
   const InputFile file(path);
   const std::string text = read_header_text(file);
-  SafetensorsHeader header = parse_safetensors_header(file.where(), text);
+  SafetensorsHeader header;
+  parse_safetensors_header(file.where(), text, header);
   const std::uint64_t data_start = kLengthBytes + text.size();
   const std::uint64_t data_bytes = file.size() - data_start;
   std::vector<CheckedEntry> checked;
@@ -185,6 +194,37 @@ SafetensorsContent read_safetensors(const std::string& path) {
   for (const CheckedEntry& entry : checked)
     content.arrays.push_back({entry.entry->name, read_array(file, entry, data_start)});
   return content;
+}
+
+SafetensorsReport inspect_safetensors(const std::string& path) {
+  SafetensorsReport report;
+  const auto attempt = [&](const auto& step) {
+    try {
+      step();
+      return true;
+    } catch (const FileError& error) {
+      report.faults.push_back(error.what());
+      return false;
+    }
+  };
+  attempt([&] {
+    const InputFile file(path);
+    report.file_bytes = file.size();
+    const std::string text = read_header_text(file);
+    SafetensorsHeader header;
+    const bool is_whole = attempt([&] { parse_safetensors_header(file.where(), text, header); });
+    report.entries = std::move(header.entries);
+    report.metadata = std::move(header.metadata);
+    const std::uint64_t data_start = kLengthBytes + text.size();
+    const std::uint64_t data_bytes = file.size() - data_start;
+    std::vector<CheckedEntry> checked;
+    for (const SafetensorsEntry& entry : report.entries)
+      attempt([&] { checked.push_back(check_entry(file, entry, data_bytes)); });
+    if (!is_whole || checked.size() < report.entries.size()) return;
+    check_tiling(file, checked, data_bytes);  // first: ranges that overlap could ask for any amount of reading
+    for (const CheckedEntry& entry : checked) attempt([&] { read_array(file, entry, data_start); });
+  });
+  return report;
 }
 
 void write_safetensors(const std::string& path, const std::vector<NamedArray>& arrays, const Metadata& metadata) {
@@ -202,7 +242,7 @@ void write_safetensors(const std::string& path, const std::vector<NamedArray>& a
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     const Shape& shape = values[i].shape();
     header.entries.push_back(
-        {arrays[i].name, std::string(name_in_file(values[i].dtype())), {shape.begin(), shape.end()}, {}});
+        {arrays[i].name, std::string(stored_name(values[i].dtype())), {shape.begin(), shape.end()}, {}});
   }
   std::uint64_t position = 0;
   for (std::size_t i : order) {

@@ -15,8 +15,7 @@ using nlohmann::json;
 /// the first bracket too many, before anything is kept.
 class HeaderReader : public nlohmann::json_sax<json> {
  public:
-  explicit HeaderReader(const std::string& where) : where_(where) {}
-  SafetensorsHeader header;
+  HeaderReader(const std::string& where, SafetensorsHeader& header) : header_(header), where_(where) {}
 
   bool start_object(std::size_t) override {
     if (state_ == State::start) return enter(State::top);
@@ -45,11 +44,11 @@ class HeaderReader : public nlohmann::json_sax<json> {
   }
   bool string(std::string& text) override {
     if (state_ == State::metadata) {
-      header.metadata[key_] = text;
+      header_.metadata[key_] = text;
       return true;
     }
     if (state_ != State::dtype) return unexpected("a string");
-    header.entries.back().dtype = text;
+    header_.entries.back().dtype = text;
     return enter(State::entry);
   }
   bool start_array(std::size_t) override {
@@ -58,8 +57,8 @@ class HeaderReader : public nlohmann::json_sax<json> {
     return unexpected("an array");
   }
   bool number_unsigned(std::uint64_t number) override {
-    if (state_ == State::sizes) return keep(header.entries.back().shape, number);
-    if (state_ == State::bounds) return keep(header.entries.back().offsets, number);
+    if (state_ == State::sizes) return keep(header_.entries.back().shape, number);
+    if (state_ == State::bounds) return keep(header_.entries.back().offsets, number);
     return unexpected("a number");
   }
   bool end_array() override { return enter(State::entry); }
@@ -74,6 +73,8 @@ class HeaderReader : public nlohmann::json_sax<json> {
   bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
     return fault(fmt::format("the header must be JSON in UTF-8; it goes wrong at its byte {}", position));
   }
+
+  bool is_within_entry() const { return state_ >= State::new_entry && state_ <= State::bounds; }
 
  private:
   enum class State { start, top, new_metadata, metadata, new_entry, entry, dtype, shape, sizes, offsets, bounds, done };
@@ -91,7 +92,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
     current_ = name;
     if (!names_.insert(name).second) return fault("it is named twice");
     if (name == "__metadata__") return enter(State::new_metadata);
-    header.entries.push_back({name, {}, {}, {}});
+    header_.entries.push_back({name, {}, {}, {}});
     return enter(State::new_entry);
   }
   bool unexpected(const std::string& what) {
@@ -110,6 +111,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
   }
 
   static constexpr std::size_t kLongestList = 64;
+  SafetensorsHeader& header_;
   const std::string& where_;
   State state_ = State::start;
   std::set<std::string> names_;
@@ -120,10 +122,14 @@ class HeaderReader : public nlohmann::json_sax<json> {
 
 }  // namespace
 
-SafetensorsHeader parse_safetensors_header(const std::string& where, std::string_view text) {
-  HeaderReader reader(where);
-  json::sax_parse(text.begin(), text.end(), &reader);
-  return std::move(reader.header);
+void parse_safetensors_header(const std::string& where, std::string_view text, SafetensorsHeader& header) {
+  HeaderReader reader(where, header);
+  try {
+    json::sax_parse(text.begin(), text.end(), &reader);
+  } catch (const FileError&) {
+    if (reader.is_within_entry()) header.entries.pop_back();
+    throw;
+  }
 }
 
 std::string format_safetensors_header(const std::string& where, const SafetensorsHeader& header) {

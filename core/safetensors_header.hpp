@@ -1,29 +1,20 @@
 // The header of a safetensors file, parsed without trust, and written.
 #pragma once
-#include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include <tapegrad/core/safetensors.hpp>
 
 namespace tapegrad::core {
-
-struct SafetensorsEntry {
-  std::string name;
-  std::string dtype;
-  std::vector<std::uint64_t> shape;
-  std::vector<std::uint64_t> offsets;  // begin and end, in bytes after the header
-};
 
 struct SafetensorsHeader {
   std::vector<SafetensorsEntry> entries;
   Metadata metadata;
 };
 
-/// FileError, `where` in front, if `text` is not a JSON object of entries of the right types. What the numbers mean is
-/// not looked at.
-SafetensorsHeader parse_safetensors_header(const std::string& where, std::string_view text);
+/// FileError, `where` in front, if `text` is not a JSON object of entries of the right types; `header` then has those
+/// before the fault. What the numbers mean is not looked at.
+void parse_safetensors_header(const std::string& where, std::string_view text, SafetensorsHeader& header);
 
 /// The JSON of such a header, padded with spaces to a multiple of 8 bytes. ValueError, `where` in front, for text that
 /// is not UTF-8.

@@ -1,0 +1,73 @@
+// What is in a safetensors or .npy file: names, dtypes, shapes, sizes, metadata, and every fault for which it would not
+// load. Exit codes: 0 sound, 1 faults, others for a wrong command line.
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <numeric>
+
+#include <tapegrad/core/safetensors_header.hpp>
+#include <tapegrad/tapegrad.hpp>
+
+namespace tg = tapegrad;
+
+namespace {
+
+std::string size_text(std::uint64_t bytes) {
+  if (bytes < 10'000) return fmt::format("{} B", bytes);
+  const bool is_large = bytes >= 10'000'000;
+  return fmt::format("{:.1f} {}", static_cast<double>(bytes) / (is_large ? 1e6 : 1e3), is_large ? "MB" : "kB");
+}
+
+/// Texts of a file that isn't trusted: no control characters reach the terminal.
+std::string shown(const std::string& text) {
+  const std::string quoted = tg::core::quoted_name(text);
+  return quoted.substr(1, quoted.size() - 2);
+}
+
+void print_entry(const tg::core::SafetensorsEntry& entry, std::size_t width) {
+  const bool has_range = entry.offsets.size() == 2 && entry.offsets[0] <= entry.offsets[1];
+  fmt::print("{:<{}}  {:<5} {:<16} {:>10}\n", shown(entry.name), width, shown(entry.dtype),
+             fmt::format("[{}]", fmt::join(entry.shape, ", ")),
+             has_range ? size_text(entry.offsets[1] - entry.offsets[0]) : "?");
+}
+
+int inspect_safetensors(const std::string& path) {
+  const tg::core::SafetensorsReport report = tg::core::inspect_safetensors(path);
+  std::size_t width = 0;
+  for (const auto& entry : report.entries) width = std::max(width, shown(entry.name).size());
+  for (const auto& entry : report.entries) print_entry(entry, width);
+  for (const auto& [key, text] : report.metadata) fmt::print("metadata {}: {}\n", shown(key), shown(text));
+  std::uint64_t elements = 0;
+  if (report.faults.empty())  // else the shapes may be anything
+    for (const auto& entry : report.entries)
+      elements += std::accumulate(entry.shape.begin(), entry.shape.end(), std::uint64_t{1}, std::multiplies<>());
+  fmt::print("{} tensors, {} elements; the file has {}\n", report.entries.size(),
+             report.faults.empty() ? fmt::to_string(elements) : "?", size_text(report.file_bytes));
+  for (const std::string& fault : report.faults) fmt::print(stderr, "fault: {}\n", fault);
+  return report.faults.empty() ? 0 : 1;
+}
+
+int inspect_npy(const std::string& path) {
+  const tg::Tensor tensor = tg::load_npy(path);
+  fmt::print("{} {}; the file has {}\n", tg::name_of(tensor.dtype()), tensor.shape(),
+             size_text(std::filesystem::file_size(path)));
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  CLI::App app("Lists the tensors, the metadata and the faults of a safetensors or .npy file");
+  std::string path;
+  app.add_option("file", path, "what to look at")->required();
+  CLI11_PARSE(app, count, arguments);
+  try {
+    return path.ends_with(".npy") ? inspect_npy(path) : inspect_safetensors(path);
+  } catch (const tg::FileError& error) {
+    fmt::print(stderr, "fault: {}\n", error.what());
+    return 1;
+  }
+}
