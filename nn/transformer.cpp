@@ -29,7 +29,8 @@ Tensor feed_forward(const Tensor& x, const Linear& inner, Activation activation,
   const Tensor hidden = inner(x);
   const bool drops = dropout && dropout->is_training() && dropout->p() > 0;
   if (activation == Activation::gelu && !drops) return outer.of_gelu(hidden);
-  const Tensor active = activation == Activation::gelu ? gelu(hidden) : relu(hidden);
+  const auto approximate = activation == Activation::gelu_tanh ? GeluApproximation::tanh : GeluApproximation::none;
+  const Tensor active = activation == Activation::relu ? relu(hidden) : gelu(hidden, approximate);
   return outer(drops ? (*dropout)(active) : active);
 }
 
@@ -56,7 +57,9 @@ TransformerBlock::TransformerBlock(std::int64_t embed_dim, std::int64_t num_head
       linear2_(mlp_ ? mlp_->down_proj()
                     : register_module("linear2", Linear(linear1_.out_features(), embed_dim, {.bias = options.bias}))),
       dropout_(register_module("dropout", Dropout(options.dropout))),
-      activation_(options.feed_forward == FeedForward::relu ? Activation::relu : Activation::gelu) {}
+      activation_(options.feed_forward == FeedForward::relu        ? Activation::relu
+                  : options.feed_forward == FeedForward::gelu_tanh ? Activation::gelu_tanh
+                                                                   : Activation::gelu) {}
 
 template <class Attend>
 Tensor TransformerBlock::run(const Tensor& x, const Attend& attend) const {

@@ -33,14 +33,14 @@ Tensor residual(const Tensor& x, const AnyNorm& norm, bool norm_first, const Dro
   return norm_first ? x + dropout(step(norm(x))) : norm(x + dropout(step(x)));
 }
 
-enum class Activation { relu, gelu };
+enum class Activation { relu, gelu, gelu_tanh };
 /// outer(dropout(activation(inner(x)))): the step that each position takes by itself. A dropout that has nothing to do,
 /// or is null, is not called.
 Tensor feed_forward(const Tensor& x, const Linear& inner, Activation activation, const Linear& outer,
                     const Dropout* dropout = nullptr);
 
 enum class NormKind { layer, rms };
-enum class FeedForward { gelu, relu, swiglu };
+enum class FeedForward { gelu, relu, swiglu, gelu_tanh };
 
 struct TransformerBlockOptions {
   /// In training: of attention weights, and of both residual branches.

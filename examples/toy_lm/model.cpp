@@ -9,7 +9,8 @@ std::vector<nn::TransformerBlock> make_blocks(const GptConfig& config) {
   std::vector<nn::TransformerBlock> blocks;
   for (std::int64_t i = 0; i < config.layers; ++i)
     blocks.emplace_back(config.width, config.heads,
-                        nn::TransformerBlockOptions{.dropout = config.dropout, .bias = false});
+                        nn::TransformerBlockOptions{
+                            .dropout = config.dropout, .bias = config.bias, .feed_forward = config.feed_forward});
   return blocks;
 }
 
@@ -22,7 +23,7 @@ Gpt::Gpt(const GptConfig& config)
       position_(register_module("position", nn::Embedding(config.context, config.width))),
       dropout_(register_module("dropout", nn::Dropout(config.dropout))),
       blocks_(register_module("blocks", nn::ModuleList<nn::TransformerBlock>(make_blocks(config)))),
-      norm_(register_module("norm", nn::LayerNorm(config.width, {.bias = false}))) {
+      norm_(register_module("norm", nn::LayerNorm(config.width, {.bias = config.bias}))) {
   for (const auto& [name, parameter] : named_parameters())
     if (parameter.rank() == 2) nn::init::normal_(parameter, 0.0, 0.02);
   const double residual_std = 0.02 / std::sqrt(2.0 * static_cast<double>(config.layers));

@@ -14,6 +14,8 @@ struct GptConfig {
   std::int64_t heads = 4;
   std::int64_t width = 128;
   double dropout = 0.0;
+  bool bias = false;
+  nn::FeedForward feed_forward = nn::FeedForward::gelu;
 };
 
 class Gpt : public nn::Module {
