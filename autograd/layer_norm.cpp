@@ -78,6 +78,7 @@ struct LayerNormBackward {
 /// x normalised over its last dimensions, by either kind of centering.
 Tensor normalized(const char* operation, const Tensor& x, const Tensor& weight, const Tensor& bias, double eps,
                   const Shape& shape, Centering centering) {
+  if (!(eps >= 0)) throw ValueError(std::string(operation) + ": eps must be 0 or more; got " + std::to_string(eps));
   check_parameter(operation, "weight", weight, x, shape);
   check_parameter(operation, "bias", bias, x, shape);
   const auto value_of = [](const Tensor& t) { return t.defined() ? t.array() : Array(); };

@@ -77,13 +77,16 @@ Tensor accumulate(Tensor first, const Tensor& second) {
 
 /// `gradient` as the hooks leave it.
 Tensor hooked(const Notes& notes, Tensor gradient) {
-  const auto hooks = notes.hooks;  // a hook may remove itself
-  for (const auto& [number, hook] : hooks) {
-    const Tensor replaced = hook(gradient);
-    if (!replaced.defined()) continue;
+  const Tensor given = gradient;
+  const core::Storage& storage = *given.body()->array.storage();
+  const std::uint32_t version = storage.version();
+  notes.hooks.call(gradient, [&](const Tensor& replaced) {
     check_gradient("register_hook", gradient, replaced);
     gradient = grad_enabled() ? replaced : replaced.detach();
-  }
+  });
+  if (storage.version() != version)
+    throw GradError(
+        "register_hook: a hook must not write into the gradient, which others may share; return a new one instead");
   return gradient;
 }
 
@@ -129,8 +132,8 @@ class Sweep {
         if (auto found = captured->find(entry.get()); found != captured->end()) found->second = gradient;
       if (!state.entries || wanted_inside(*entry)) pass_on(*entry, std::move(gradient));
     }
-    for (auto& [key, leaf] : leaves_) {
-      if (leaf.body->noted) leaf.gradient = hooked(*notes_at(key), std::move(leaf.gradient));
+    for (Leaf& leaf : leaves_) {
+      if (leaf.body->noted) leaf.gradient = hooked(*notes_at(leaf.body.get()), std::move(leaf.gradient));
       if (checks_values_) check_leaf_gradient(leaf.gradient);
     }
   }
@@ -145,7 +148,13 @@ class Sweep {
     core::Shared<TensorBody> body;
     Tensor gradient;
   };
-  std::unordered_map<const TensorBody*, Leaf>& leaves() { return leaves_; }
+  /// In the order in which the sweep met them.
+  std::vector<Leaf>& leaves() { return leaves_; }
+  /// nullptr for a leaf that the sweep did not meet.
+  Leaf* leaf(const TensorBody* body) {
+    const auto found = leaf_places_.find(body);
+    return found == leaf_places_.end() ? nullptr : &leaves_[found->second];
+  }
 
   struct Waiting {
     core::Shared<Entry> entry;
@@ -158,8 +167,8 @@ class Sweep {
     Tensor* sum = nullptr;
     if (edge.entry()) {
       if (auto found = waiting_.find(edge.entry()->number()); found != waiting_.end()) sum = &found->second.gradient;
-    } else if (auto found = leaves_.find(edge.leaf()); found != leaves_.end()) {
-      sum = &found->second.gradient;
+    } else if (Leaf* leaf = this->leaf(edge.leaf())) {
+      sum = &leaf->gradient;
     }
     if (!sum || !sum->defined() || !is_writable(*sum)) return {};
     return std::exchange(*sum, {}).body()->array;
@@ -213,8 +222,9 @@ class Sweep {
     sum = sum.defined() ? accumulate(std::move(sum), gradient) : std::move(gradient);
   }
   void arrive(TensorBody* leaf, Tensor gradient) {
-    auto& [kept, sum] = leaves_[leaf];
-    if (!kept) kept = core::Shared<TensorBody>::share(leaf);
+    const auto [place, is_new] = leaf_places_.try_emplace(leaf, leaves_.size());
+    if (is_new) leaves_.push_back({core::Shared<TensorBody>::share(leaf), {}});
+    Tensor& sum = leaves_[place->second].gradient;
     sum = sum.defined() ? accumulate(std::move(sum), gradient) : std::move(gradient);
   }
 
@@ -224,7 +234,8 @@ class Sweep {
   std::vector<Waiting> retained_;
   std::map<std::uint64_t, Waiting, std::less<>, PoolAllocator<std::pair<const std::uint64_t, Waiting>>>
       waiting_;  // by number: the last is the next
-  std::unordered_map<const TensorBody*, Leaf> leaves_;
+  std::vector<Leaf> leaves_;
+  std::unordered_map<const TensorBody*, std::size_t> leaf_places_;
 };
 
 void check_on_tape(const char* operation, const Tensor& output) {
@@ -308,7 +319,7 @@ void backward(const Tensor& output, const Tensor& gradient, const BackwardOption
   Sweep sweep(options.retain_graph, options.create_graph);
   sweep.start(output, gradient);
   sweep.run();
-  for (auto& [key, leaf] : sweep.leaves()) add_to(leaf.body->grad, std::move(leaf.gradient), options.create_graph);
+  for (Sweep::Leaf& leaf : sweep.leaves()) add_to(leaf.body->grad, std::move(leaf.gradient), options.create_graph);
   for (auto& [entry, gradient] : sweep.retained())
     add_to(entry->notes()->grad, std::move(gradient), options.create_graph);
 }
@@ -350,8 +361,8 @@ Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& o
   Tensors result;
   for (const Tensor& input : inputs) {
     const Entry* entry = input.body()->entry.get();
-    const auto leaf = sweep.leaves().find(input.body());
-    result.push_back(entry ? captured[entry] : leaf == sweep.leaves().end() ? Tensor() : leaf->second.gradient);
+    const Sweep::Leaf* leaf = sweep.leaf(input.body());
+    result.push_back(entry ? captured[entry] : leaf ? leaf->gradient : Tensor());
     if (!result.back().defined() && !options.allow_unused) result.back() = zeros_like(input.detach());
   }
   return result;

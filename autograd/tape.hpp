@@ -47,7 +47,7 @@ class Entry;
 
 /// What few places of the tape have. They stand in a table beside it: the many others must not be the larger for it.
 struct Notes {
-  std::vector<std::pair<std::uint64_t, Hook>> hooks;  // numbered
+  Hooks hooks;
   bool retains_grad = false;
   Tensor grad;  // of an intermediate result that retains it
   // In anomaly mode: the path of the module that recorded it, and the line of the user's program.

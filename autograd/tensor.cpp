@@ -92,7 +92,11 @@ std::shared_ptr<autograd::Notes> notes_of(const char* operation, const Tensor& t
     throw GradError(std::string(operation) + ": expected a tensor that requires a gradient; got one of shape " +
                     tensor.shape().to_string() + " off the tape; call requires_grad_() on a leaf first");
   autograd::TensorBody& body = *tensor.body();
-  if (body.entry) return body.entry->notes();
+  if (body.entry) {
+    auto notes = body.entry->notes();
+    if (body.grad.defined()) notes->grad = std::exchange(body.grad, {});
+    return notes;
+  }
   body.noted = true;
   return autograd::notes_at(&body);
 }
@@ -114,21 +118,9 @@ bool Tensor::retains_grad() const {
   return body.entry && body.entry->noted() && body.entry->notes()->retains_grad;
 }
 
-HookHandle Tensor::add_hook(Hook hook) const {
-  if (!hook) throw ValueError("register_hook: expected a function to call with the gradient; got an empty one");
-  static std::atomic<std::uint64_t> last_number{0};
+HookHandle Tensor::add_hook(Hooks::Hook hook) const {
   const std::shared_ptr<autograd::Notes> notes = notes_of("register_hook", *this);
-  HookHandle handle;
-  handle.notes_ = notes;
-  handle.number_ = ++last_number;
-  // Sweeps call copies, since a hook may remove itself: what it keeps must be in one place.
-  const auto call = [own = std::make_shared<Hook>(std::move(hook))](const Tensor& g) { return (*own)(g); };
-  notes->hooks.emplace_back(handle.number_, call);
-  return handle;
-}
-
-void HookHandle::remove() {
-  if (const auto notes = notes_.lock()) std::erase_if(notes->hooks, [&](auto& hook) { return hook.first == number_; });
+  return {std::shared_ptr<Hooks>(notes, &notes->hooks), notes->hooks.add(std::move(hook))};
 }
 
 void Tensor::set_grad(const Tensor& grad) const {

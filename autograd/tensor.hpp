@@ -1,12 +1,11 @@
 // Tensor: a cheap handle to a value and, perhaps, to a place on the tape.
 #pragma once
-#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <vector>
 
+#include <tapegrad/autograd/hooks.hpp>
 #include <tapegrad/autograd/scalar.hpp>
 #include <tapegrad/autograd/user_line.hpp>
 #include <tapegrad/core/array.hpp>
@@ -35,21 +34,9 @@ struct BackwardOptions {
   bool create_graph = false;
 };
 
-/// Looks at a gradient; a defined result takes its place.
-using Hook = std::function<Tensor(const Tensor&)>;
-
-/// A hook that was registered. It stays when the handle goes.
-class HookHandle {
- public:
-  HookHandle() = default;
-  /// The hook is called no more; nothing happens if it is gone already.
-  void remove();
-
- private:
-  friend class Tensor;
-  std::weak_ptr<autograd::Notes> notes_;
-  std::uint64_t number_ = 0;
-};
+/// What looks at gradients: register_hook.
+using Hooks = autograd::HookList<Tensor>;
+using HookHandle = Hooks::Handle;
 
 /// Copies share value, gradient and place on the tape. A default-made Tensor is undefined: `defined()` is false and any
 /// other use throws Error.
@@ -93,16 +80,11 @@ class Tensor {
   /// Calls `hook` with d(loss)/d(this) in every sweep that reaches this tensor, backward() or autograd::grad, once the
   /// gradient is complete and before it is passed on or added to grad(). If the hook returns a defined tensor (of the
   /// gradient's shape and dtype), that one is used instead; one that returns nothing observes. Hooks are called in the
-  /// order of their registration, in the grad mode of the sweep. GradError unless the tensor is on the tape.
+  /// order of their registration, in the grad mode of the sweep. A hook must not write into the gradient, which others
+  /// may share: the sweep then throws. GradError unless the tensor is on the tape.
   template <class F>
   HookHandle register_hook(F hook) const {
-    if constexpr (std::is_void_v<std::invoke_result_t<F&, const Tensor&>>)
-      return add_hook([hook = std::move(hook)](const Tensor& gradient) mutable {
-        hook(gradient);
-        return Tensor();
-      });
-    else
-      return add_hook(std::move(hook));
+    return add_hook(Hooks::hook_of("register_hook", std::move(hook)));
   }
   /// Accumulates d(this)/d(leaf) into every leaf's grad(). This tensor must have one element.
   void backward(const BackwardOptions& options = {}, SourceLocation where = SourceLocation::current()) const;
@@ -154,7 +136,7 @@ class Tensor {
 
  private:
   friend class Operand;
-  HookHandle add_hook(Hook hook) const;
+  HookHandle add_hook(Hooks::Hook hook) const;
 
   core::Shared<autograd::TensorBody> body_;
 };

@@ -208,25 +208,13 @@ void Module::pass_name_to_children() { state_->passes_name = true; }
 
 core::Scope Module::scope() const { return core::Scope(state_->call_name); }
 
-ForwardHookHandle Module::add_forward_hook(ForwardHook hook) const {
-  static std::atomic<std::uint64_t> last_number{0};
+ForwardHookHandle Module::add_forward_hook(ForwardHooks::Hook hook) const {
   if (!state_->hooks) state_->hooks = std::make_shared<ForwardHooks>();
-  ForwardHookHandle handle;
-  handle.hooks_ = state_->hooks;
-  handle.number_ = ++last_number;
-  state_->hooks->emplace_back(handle.number_, std::move(hook));
-  return handle;
-}
-
-void ForwardHookHandle::remove() {
-  if (const auto hooks = hooks_.lock()) std::erase_if(*hooks, [&](auto& hook) { return hook.first == number_; });
+  return {state_->hooks, state_->hooks->add(std::move(hook))};
 }
 
 Tensor Module::finished(Tensor output) const {
-  if (!state_->hooks) return output;
-  const ForwardHooks hooks = *state_->hooks;  // a hook may remove itself
-  for (const auto& [number, hook] : hooks)
-    if (Tensor replaced = hook(*this, output); replaced.defined()) output = std::move(replaced);
+  if (state_->hooks) state_->hooks->call(*this, output, [&](Tensor replaced) { output = std::move(replaced); });
   return output;
 }
 

@@ -1,7 +1,6 @@
 // Module: a named tree of parameters, buffers and children, and the training flag.
 #pragma once
 #include <concepts>
-#include <functional>
 #include <memory>
 #include <type_traits>
 
@@ -21,22 +20,9 @@ struct LoadReport {
 };
 
 class Module;
-/// Looks at what a call of a module gives; a defined result takes its place.
-using ForwardHook = std::function<Tensor(const Module& module, const Tensor& output)>;
-using ForwardHooks = std::vector<std::pair<std::uint64_t, ForwardHook>>;
-
-/// A forward hook that was registered. It stays when the handle goes.
-class ForwardHookHandle {
- public:
-  ForwardHookHandle() = default;
-  /// The hook is called no more; nothing happens if it is gone already.
-  void remove();
-
- private:
-  friend class Module;
-  std::weak_ptr<ForwardHooks> hooks_;
-  std::uint64_t number_ = 0;
-};
+/// What looks at the results of calls: register_forward_hook.
+using ForwardHooks = autograd::HookList<Tensor, Module>;
+using ForwardHookHandle = ForwardHooks::Handle;
 
 /// A handle: copies share parameters, children and the training flag. A model derives from it, registers its parts in
 /// its members' initialisers and has a plain method for its forward pass:
@@ -81,13 +67,7 @@ class Module {
   /// your own has hooks if its calls end with `return finished(...)`.
   template <class F>
   ForwardHookHandle register_forward_hook(F hook) const {
-    if constexpr (std::is_void_v<std::invoke_result_t<F&, const Module&, const Tensor&>>)
-      return add_forward_hook([hook = std::move(hook)](const Module& module, const Tensor& output) mutable {
-        hook(module, output);
-        return Tensor();
-      });
-    else
-      return add_forward_hook(std::move(hook));
+    return add_forward_hook(ForwardHooks::hook_of("register_forward_hook", std::move(hook)));
   }
 
   /// The tree, with shapes and counts.
@@ -119,7 +99,7 @@ class Module {
   friend class EvalGuard;
   struct State;
   void adopt(const std::string& name, const Module& child);
-  ForwardHookHandle add_forward_hook(ForwardHook hook) const;
+  ForwardHookHandle add_forward_hook(ForwardHooks::Hook hook) const;
 
   std::shared_ptr<State> state_;
 };

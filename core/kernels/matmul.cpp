@@ -3,6 +3,7 @@
 // bits.
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include <tapegrad/core/dispatch.hpp>
 #include <tapegrad/core/kernels/batches.hpp>
@@ -126,13 +127,21 @@ void multiply(const Array& out, const Operand& a, const Operand& b, const Shape&
   });
 }
 
+constexpr std::int64_t kMostCounted = std::numeric_limits<BlasIndex>::max();
+void check_sizes(std::int64_t m, std::int64_t k, std::int64_t n) {
+  if (std::max({m, k, n}) > kMostCounted)
+    throw ShapeError("matmul: BLAS counts rows and columns up to " + std::to_string(kMostCounted) + "; got " +
+                     Shape{m, k}.to_string() + " times " + Shape{k, n}.to_string() + "; multiply it in parts");
+}
+
 }  // namespace
 
 Array matmul(const Array& a, const Array& b, double alpha) {
   const Shape batch = broadcast_shapes("matmul", a.shape().sub(0, a.rank() - 2), b.shape().sub(0, b.rank() - 2));
   const std::int64_t m = a.size(a.rank() - 2), k = a.size(a.rank() - 1), n = b.size(b.rank() - 1);
   if (b.rank() == 2 && a.rank() > 2) {  // one matrix for the whole batch: a single tall product
-    if (const auto tall = a.reshaped_view({a.numel() / std::max<std::int64_t>(1, k), k}); tall && k > 0) {
+    const std::int64_t rows = a.numel() / std::max<std::int64_t>(1, k);
+    if (const auto tall = a.reshaped_view({rows, k}); tall && k > 0 && rows <= kMostCounted) {
       Shape shape = batch;
       shape.push_back(m);
       shape.push_back(n);
@@ -142,6 +151,7 @@ Array matmul(const Array& a, const Array& b, double alpha) {
   Shape shape = batch;
   shape.push_back(m);
   shape.push_back(n);
+  if (shape.numel() > 0) check_sizes(m, k, n);
   Array out(shape, a.dtype());
   if (out.numel() == 0) return out;
   if (k == 0) {
@@ -156,6 +166,7 @@ Array matmul(const Array& a, const Array& b, double alpha) {
 
 void matmul_into(const Array& out, const Array& a, const Array& b, bool accumulate) {
   if (out.numel() == 0) return;
+  check_sizes(out.size(0), a.size(1), out.size(1));
   if (a.size(1) == 0) {
     if (!accumulate) fill(out, 0.0);
     return;

@@ -54,6 +54,26 @@ TEST(Endurance, AChainTakesTimeLinearInItsLength) {
   });
 }
 
+TEST(Endurance, NormalisationsTakeTimeLinearInTheLengthOfTheirRows) {
+  const auto time_of = [](Tensor (*f)(const Tensor&), std::int64_t width) {
+    const Tensor x = randn({64, width});
+    double best = 1e9;
+    for (int i = 0; i < 7; ++i) {
+      const double start = seconds();
+      f(x);
+      best = std::min(best, seconds() - start);
+    }
+    return best;
+  };
+  const int threads = num_threads();
+  set_num_threads(1);
+  for (auto* f : {+[](const Tensor& x) { return softmax(x, -1); },
+                  +[](const Tensor& x) { return layer_norm(x, {}, {}); }, +[](const Tensor& x) { return mean(x, -1); },
+                  +[](const Tensor& x) { return var(x, -1); }, +[](const Tensor& x) { return x / amax(x, -1, true); }})
+    EXPECT_LT(time_of(f, 8192), 3 * time_of(f, 4096));
+  set_num_threads(threads);
+}
+
 TEST(Endurance, SharingIsLinearInEverySweep) {
   Tensor x = tensor({1.0}, float64).requires_grad_();
   Tensor y = x;

@@ -306,10 +306,33 @@ TEST(Versions, AChangedConditionIsAnError) {
 
 TEST(Engine, NoGradientTimesAnInfiniteSlopeIsNone) {
   const Tensor x = tensor({0.0, 4.0}).requires_grad_(), mask = tensor({0.0, 1.0});
-  for (const Tensor& y : {pow(x, 0.5), pow(x, tensor({0.5, 0.5}))}) {
+  for (const Tensor& y : {sqrt(x), pow(x, 0.5), pow(x, tensor({0.5, 0.5}))}) {
     x.set_grad({});
-    (y * mask).sum().backward();
+    (y * mask).sum().backward({.retain_graph = true});
     EXPECT_TRUE(equal(x.grad(), tensor({0.0, 0.25})));
+    x.set_grad({});
+    y.sum().backward();
+    EXPECT_TRUE(equal(x.grad(), tensor({std::numeric_limits<double>::infinity(), 0.25})));
+  }
+}
+
+TEST(Engine, NoGradientAtAPoleIsNone) {
+  const Tensor ones = tensor({1.0, 1.0}), no = tensor({0.0, 1.0});
+  const std::vector<std::pair<std::function<Tensor(const Tensor&)>, double>> functions = {
+      {[](const Tensor& x) { return log(x); }, 0.25},
+      {[](const Tensor& x) { return log1p(x - 1); }, 0.25},
+      {[](const Tensor& x) { return rsqrt(x); }, -0.0625},
+      {[](const Tensor& x) { return reciprocal(x); }, -0.0625},
+      {[&](const Tensor& x) { return ones / x; }, -0.0625},
+      {[](const Tensor& x) { return 1 / x; }, -0.0625},
+      {[](const Tensor& x) { return pow(x, -1); }, -0.0625},
+      {[&](const Tensor& x) { return pow(x, -ones); }, -0.0625},
+      {[&](const Tensor& x) { return pow(x, x - 2 * ones); }, 32 * std::log(4.0) + 8},
+      {[](const Tensor& x) { return pow(0, 3 * x - 11); }, 0}};
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    const Tensor x = tensor({0.0, 4.0}).requires_grad_();
+    const Tensor slope = grad({functions[i].first(x)}, {x}, {.grad_outputs = {no}, .create_graph = true})[0];
+    EXPECT_TRUE(allclose(slope, tensor({0.0, functions[i].second}))) << "function " << i << ": " << slope.to_string();
   }
 }
 

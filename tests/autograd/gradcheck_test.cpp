@@ -171,6 +171,34 @@ TEST(Gradcheck, ChecksNamedParameters) {
   expect_words(detached, {"hidden.bias", "[0]"});
 }
 
+TEST(Gradcheck, ItsRuleIsDocumentedAndAdjustable) {
+  const autograd::GradcheckOptions defaults;
+  EXPECT_EQ(defaults.eps, 1e-6);
+  EXPECT_EQ(defaults.atol, 1e-5);
+  EXPECT_EQ(defaults.rtol, 1e-3);
+  const auto off_by = [](double factor) {
+    return falsified(cube, [factor](const Tensor& g, const Tensor& x) { return g * 3 * x * x * factor; });
+  };
+  const Tensor x = values({1});  // the tolerance at a slope of 3 is 1e-5 + 3e-3
+  EXPECT_TRUE(gradcheck(off_by(1.001), {x}));
+  EXPECT_FALSE(gradcheck(off_by(1.00101), {x}));
+  EXPECT_TRUE(gradcheck(off_by(1.1), {x}, {.rtol = 0.11}));
+  EXPECT_TRUE(gradcheck(off_by(1.1), {x}, {.atol = 0.31, .rtol = 0}));
+}
+
+TEST(Gradcheck, LeavesTheModesOfAModule) {
+  nn::Linear first(3, 2), second(3, 2);
+  second.eval();
+  for (nn::Linear* layer : {&first, &second}) {
+    layer->to(float64);
+    const bool before = layer->is_training();
+    const Tensor x = randn({4, 3}, float64);
+    EXPECT_TRUE(gradcheck([&] { return (*layer)(x); }, {{"weight", layer->weight()}, {"bias", layer->bias()}}));
+    EXPECT_EQ(layer->is_training(), before);
+    EXPECT_FALSE(layer->parameters()[0].grad().defined());
+  }
+}
+
 TEST(Gradcheck, WantsFloat64) {
   const auto f = [](const Tensors& in) { return in[0] * 2; };
   for (const auto& call :

@@ -18,6 +18,49 @@ TEST(HookState, StaysInOnePlace) {
   EXPECT_EQ(seen, (std::vector<int>{1, 2, 3}));
 }
 
+TEST(HookState, RefusesWhatCannotBeCalled) {
+  const Tensor x = ones({2}).requires_grad_();
+  expect_throws<ValueError>([&] { x.register_hook(std::function<Tensor(const Tensor&)>()); },
+                            {"register_hook", "empty"});
+  expect_throws<ValueError>([&] { x.register_hook(std::function<void(const Tensor&)>()); }, {"register_hook", "empty"});
+  expect_throws<ValueError>([&] { x.register_hook(static_cast<void (*)(const Tensor&)>(nullptr)); }, {"empty"});
+}
+
+TEST(HookState, LeavesAreMetInTheSameOrder) {
+  const auto order = [] {
+    Tensors leaves;
+    std::vector<int> seen;
+    for (int i = 0; i < 40; ++i) {
+      leaves.push_back(ones({1}).requires_grad_());
+      leaves.back().register_hook([i, &seen](const Tensor&) { seen.push_back(i); });
+    }
+    Tensor total = leaves[0];
+    for (int i = 1; i < 40; ++i) total = total + leaves[static_cast<std::size_t>(i)];
+    total.sum().backward();
+    return seen;
+  };
+  const std::vector<int> seen = order();
+  for (int i = 0; i < 39; ++i) EXPECT_EQ(seen.at(static_cast<std::size_t>(i)), i == 38 ? 0 : 39 - i);
+  EXPECT_EQ(order(), seen);
+}
+
+TEST(Hook, MustNotWriteIntoTheGradient) {
+  const Tensor x = leaf({1}), y = leaf({2});
+  x.register_hook([](const Tensor& g) { *g.mutable_array().data<double>() = 7; });
+  expect_throws<GradError>([&] { (x + y).sum().backward(); }, {"register_hook", "must not write", "new one"});
+  EXPECT_FALSE(y.grad().defined());
+}
+
+TEST(RetainGrad, KeepsTheGradientThatWasSetBefore) {
+  const Tensor x = leaf({3}), y = x * x;
+  y.set_grad(tensor({5.0}, float64));
+  y.register_hook([](const Tensor&) {});
+  EXPECT_EQ(y.grad().item(), 5);
+  y.retain_grad();
+  y.sum().backward();
+  EXPECT_EQ(y.grad().item(), 6);
+}
+
 TEST(RetainGrad, KeepsAnIntermediateGradient) {
   Tensor x = leaf({1, 2});
   const Tensor y = x * x, z = y * 3;

@@ -36,6 +36,10 @@ TEST(Dropout, AtItsEnds) {
     EXPECT_TRUE(same.requires_grad());
   }
   EXPECT_EQ(random_state(), before);
+  const Tensor kept = ones({1000}).requires_grad_(), some = dropout(kept, 0.2);
+  some.backward(ones({1000}));  // the forward pass's mask, and its factor
+  EXPECT_TRUE(equal(kept.grad(), some));
+  EXPECT_TRUE(all(logical_or(eq(some, 0), eq(some, 1.25))).item());
   for (double p : {-0.1, 1.1, kNaN}) expect_throws<ValueError>([&] { dropout(x, p); }, {"dropout", "[0, 1]"});
   for (bool training : {true, false})
     expect_throws<DtypeError>([&] { dropout(tensor({1, 2}), 0.5, training); }, {"dropout", "int64"});

@@ -139,10 +139,33 @@ TEST(Reductions, Norms) {
   expect_throws<DtypeError>([] { norm(tensor({1}), 3); }, {"norm", "int64"});
 }
 
+TEST(Reductions, GradientsStandWhereTheyBelong) {
+  const Tensor x = randn({2, 3, 4}, float64), upstream = tensor({10.0, 20.0, 30.0}, float64);
+  for (const Axes& axes : {Axes{1, 2}, Axes{-1, -2}})
+    EXPECT_TRUE(equal(gradient_of([&](auto& v) { return mean(v, axes); }, x), full_like(x, 1.0 / 12)));
+  for (const Axes& axes : {Axes{0, 2}, Axes{-3, -1}})
+    EXPECT_TRUE(equal(gradient_of([&](auto& v) { return sum(v, axes) * upstream; }, x),
+                      expand(upstream.reshape({3, 1}), {2, 3, 4})));
+  for (auto* reduce : {sum, mean, prod, amax, amin, logsumexp, any, all})
+    for (const Axes& twice : {Axes{1, 1}, Axes{2, -1}})
+      expect_throws<ShapeError>([&] { reduce(x, twice, false); }, {"axis", "twice"});
+}
+
+TEST(Reductions, NaNIsTheLargestForTheGradientToo) {
+  const Tensor x = tensor({{1.0, kNaN, 3.0, kNaN}, {1.0, 2.0, 2.0, 0.0}}, float64);
+  for (auto* reduce : {amax, amin})
+    expect_near(gradient_of([&](auto& v) { return reduce(v, {1}, false); }, slice(x, 0, 0, 1)), {0, 0.5, 0, 0.5}, 0);
+  expect_near(gradient_of([](auto& v) { return amax(v, 1); }, x), {0, 0.5, 0, 0.5, 0, 0.5, 0.5, 0}, 0);
+  for (auto* larger : {maximum, minimum})
+    expect_near(gradient_of([&](auto& v) { return larger(v, ones({2}, float64)); }, tensor({kNaN, 1.0}, float64)),
+                {1, 0.5}, 0);
+}
+
 TEST(Reductions, LogSumExpOverSeveralAxes) {
   const Tensor x = tensor({{1000.0, 1001.0}, {-kInf, -kInf}}, float64);
   expect_near(logsumexp(x, Axes()), {1001.3132616875183}, 1e-15);
   expect_near(logsumexp(x, 1), {1001.3132616875183, -kInf}, 1e-15);
+  expect_near(logsumexp(tensor({-1000.0, -1001.0}, float64), 0), {-999.6867383124817}, 1e-15);
   EXPECT_EQ(logsumexp(ones({2, 3, 4}), {0, 2}, true).shape(), (Shape{1, 3, 1}));
   EXPECT_EQ(logsumexp(zeros({2, 0}), 1).to_vector<double>(), (Values{-kInf, -kInf}));
 }

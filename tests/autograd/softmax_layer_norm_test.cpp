@@ -138,6 +138,10 @@ TEST(LayerNorm, OfNothing) {
   EXPECT_EQ(layer_norm(zeros({3, 0}), {}, {}).shape(), (Shape{3, 0}));
   expect_throws<ShapeError>([&] { layer_norm(zeros({2, 4}), w, {}); }, {"layer_norm", "weight", "[4]", "[3]"});
   expect_throws<ShapeError>([&] { layer_norm(zeros({2}), {}, {}, 1e-5, 2); }, {"layer_norm", "normalized_rank"});
+  for (double eps : {-1e-5, kNaN}) {
+    expect_throws<ValueError>([&] { layer_norm(x, w, b, eps); }, {"layer_norm: eps must be 0 or more"});
+    expect_throws<ValueError>([&] { rms_norm(x, w, eps); }, {"rms_norm: eps must be 0 or more"});
+  }
   expect_throws<DtypeError>([&] { layer_norm(zeros({2, 3}, float64), w, {}); }, {"layer_norm", "float64", "float32"});
 }
 

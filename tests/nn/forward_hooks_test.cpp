@@ -61,6 +61,19 @@ TEST(ForwardHook, ReplacesAndIsDifferentiated) {
   nn::ForwardHookHandle().remove();
 }
 
+TEST(ForwardHook, KeepsItsStateAndIsNotEmpty) {
+  const nn::Linear linear(2, 2);
+  std::vector<int> seen;
+  linear.register_forward_hook([n = 0, &seen](const nn::Module&, const Tensor&) mutable { seen.push_back(++n); });
+  for (int i = 0; i < 3; ++i) linear(ones({1, 2}));
+  EXPECT_EQ(seen, (std::vector<int>{1, 2, 3}));
+  const auto refused = [&](auto hook) {
+    expectations::expect_throws<ValueError>([&] { linear.register_forward_hook(hook); }, {"register_forward_hook"});
+  };
+  refused(std::function<Tensor(const nn::Module&, const Tensor&)>());
+  refused(std::function<void(const nn::Module&, const Tensor&)>());
+}
+
 TEST(ForwardHook, RunsUnderTheNameOfItsModule) {
   struct Model : nn::Module {
     nn::Linear first = register_module("first", nn::Linear(2, 3));
