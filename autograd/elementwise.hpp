@@ -1,6 +1,6 @@
 // Elementwise operations. Operands broadcast by NumPy's rule and are promoted to a common dtype (boolean < int64 <
-// float32 < float64; beside a float32 tensor with dimensions a float64 number, of rank 0, counts as float32); functions of
-// one real argument turn integers into float32. g is the gradient of the result. At a pole, where a derivative is
+// float32 < float64; beside a float32 tensor with dimensions a float64 number, of rank 0, counts as float32); functions
+// of one real argument turn integers into float32. g is the gradient of the result. At a pole, where a derivative is
 // infinite, the gradient is 0 where g is.
 #pragma once
 #include <tapegrad/autograd/tensor.hpp>

@@ -42,7 +42,7 @@ Tensor operator+(const Operand& a, const Operand& b) {
 Tensor operator+(const Operand& a, const Scalar& b) {
   if (!is_promoted(a, b)) return promoted(a, b) + b;
   const auto value = [&] { return kernels::add(a.array(), number(b)); };
-  return record("add_scalar", value, {a}, [](const Tensor& g) { return list_of(g); });
+  return record("add", value, {a}, [](const Tensor& g) { return list_of(g); });
 }
 Tensor operator+(const Scalar& a, const Operand& b) { return b + a; }
 
@@ -55,12 +55,12 @@ Tensor operator-(const Operand& a, const Operand& b) {
 Tensor operator-(const Operand& a, const Scalar& b) {
   if (!is_promoted(a, b)) return promoted(a, b) - b;
   const auto value = [&] { return kernels::subtract(a.array(), number(b)); };
-  return record("subtract_scalar", value, {a}, [](const Tensor& g) { return list_of(g); });
+  return record("subtract", value, {a}, [](const Tensor& g) { return list_of(g); });
 }
 Tensor operator-(const Scalar& a, const Operand& b) {
   if (!is_promoted(b, a)) return a - promoted(b, a);
   const auto value = [&] { return kernels::subtract(number(a), b.array()); };
-  return record("scalar_subtract", value, {b}, [](const Tensor& g) { return list_of(-g); });
+  return record("subtract", value, {b}, [](const Tensor& g) { return list_of(-g); });
 }
 
 Tensor operator*(const Operand& a, const Operand& b) {
@@ -73,7 +73,7 @@ Tensor operator*(const Operand& a, const Operand& b) {
 Tensor operator*(const Operand& a, const Scalar& b) {
   if (!is_promoted(a, b)) return promoted(a, b) * b;
   const auto value = [&] { return kernels::multiply(a.array(), number(b)); };
-  return record("multiply_scalar", value, {a}, [b](const Tensor& g) { return list_of(g * b); });
+  return record("multiply", value, {a}, [b](const Tensor& g) { return list_of(g * b); });
 }
 Tensor operator*(const Scalar& a, const Operand& b) { return b * a; }
 
@@ -89,12 +89,12 @@ Tensor operator/(const Operand& a, const Operand& b) {
 Tensor operator/(const Operand& a, const Scalar& b) {
   if (!is_floating(a.dtype())) return as_floating(a) / b;
   const auto value = [&] { return kernels::divide(a.array(), number(b)); };
-  return record("divide_scalar", value, {a}, [b](const Tensor& g) { return list_of(g / b); });
+  return record("divide", value, {a}, [b](const Tensor& g) { return list_of(g / b); });
 }
 Tensor operator/(const Scalar& a, const Operand& b) {
   if (!is_floating(b.dtype())) return a / as_floating(b);
   const auto value = [&] { return kernels::divide(number(a), b.array()); };
-  return record("scalar_divide", value, {b}, [a, b](const Tensor& g, const Tensor& y) {
+  return record("divide", value, {b}, [a, b](const Tensor& g, const Tensor& y) {
     const Tensor by = off_poles(g, b);
     return Tensors{-(g * (by.body() == b.body() ? y : a / by) / by)};
   });
@@ -121,7 +121,7 @@ Tensor pow(const Operand& a, const Scalar& b) {
     throw ValueError("pow: integers can't be raised to a negative power; got the exponent " +
                      std::to_string(b.integer()) + "; convert the base with .to(tapegrad::float32)");
   const auto value = [&] { return kernels::pow(a.array(), number(b)); };
-  return record("pow_scalar", value, {a}, [a, b](const Tensor& g) {
+  return record("pow", value, {a}, [a, b](const Tensor& g) {
     if (b.real() == 0) return Tensors{zeros_like(g)};
     if (b.real() == 1) return list_of(g);
     if (b.real() == 2) return Tensors{g * (a * 2)};
@@ -132,7 +132,7 @@ Tensor pow(const Operand& a, const Scalar& b) {
 Tensor pow(const Scalar& a, const Operand& b) {
   if (!is_promoted(b, a)) return pow(a, promoted(b, a));
   const auto value = [&] { return kernels::pow(number(a), b.array()); };
-  return record("scalar_pow", value, {b}, [a, b](const Tensor& g, const Tensor& y) {
+  return record("pow", value, {b}, [a, b](const Tensor& g, const Tensor& y) {
     if (a.real() == 0) return Tensors{where(logical_or(ge(b, 0), eq(g, 0)), 0, g * y * -1)};
     return Tensors{g * y * std::log(a.real())};
   });
@@ -154,13 +154,13 @@ Tensor where(const Operand& condition, const Operand& a, const Scalar& b) {
   if (!is_promoted(a, b)) return where(condition, promoted(a, b), b);
   const Tensor mask = to(condition, boolean);
   const auto value = [&] { return kernels::where(mask.array(), a.array(), number(b)); };
-  return record("where_scalar", value, {mask, a}, [mask](const Tensor& g) { return Tensors{{}, where(mask, g, 0)}; });
+  return record("where", value, {mask, a}, [mask](const Tensor& g) { return Tensors{{}, where(mask, g, 0)}; });
 }
 Tensor where(const Operand& condition, const Scalar& a, const Operand& b) {
   if (!is_promoted(b, a)) return where(condition, a, promoted(b, a));
   const Tensor mask = to(condition, boolean);
   const auto value = [&] { return kernels::where(mask.array(), number(a), b.array()); };
-  return record("scalar_where", value, {mask, b}, [mask](const Tensor& g) { return Tensors{{}, where(mask, 0, g)}; });
+  return record("where", value, {mask, b}, [mask](const Tensor& g) { return Tensors{{}, where(mask, 0, g)}; });
 }
 
 Tensor Tensor::pow(const Scalar& exponent, SourceLocation where) const {

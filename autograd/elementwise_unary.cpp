@@ -54,11 +54,7 @@ Tensor off_poles(const Tensor& g, const Tensor& at) {
 }
 
 Tensor operator-(const Operand& a) { return neg(a); }
-Tensor neg(const Operand& x) {
-  if (x.dtype() == boolean) return neg(to(x, int64));
-  const auto value = [&] { return kernels::negative(x.array()); };
-  return record("neg", value, {x}, [](const Tensor& g) { return Tensors{-g}; });
-}
+Tensor neg(const Operand& x) { return x * -1; }
 Tensor sign(const Operand& x) { return x.dtype() == boolean ? clone(x) : record_step("sign", kernels::sign, x); }
 Tensor floor(const Operand& x) { return record_step("floor", kernels::floor, x); }
 Tensor ceil(const Operand& x) { return record_step("ceil", kernels::ceil, x); }
@@ -90,14 +86,8 @@ Tensor sqrt(const Operand& x) {
   const auto rule = [](auto& g, auto& y) { return g / (off_poles(g, y) * 2); };
   return by_result("sqrt", x, kernels::sqrt, fused(kernels::sqrt_backward, rule));
 }
-Tensor rsqrt(const Operand& x) {
-  const auto rule = [](auto& g, auto& x) { return g * (pow(off_poles(g, x), -1.5) * -0.5); };
-  return by_input("rsqrt", x, float32, kernels::rsqrt, rule);
-}
-Tensor reciprocal(const Operand& x) {
-  return by_input("reciprocal", x, float32, kernels::reciprocal,
-                  [](auto& g, auto& x) { return -(g / square(off_poles(g, x))); });
-}
+Tensor rsqrt(const Operand& x) { return 1 / sqrt(x); }
+Tensor reciprocal(const Operand& x) { return 1 / x; }
 Tensor sin(const Operand& x) {
   return by_input("sin", x, float32, kernels::sin, [](auto& g, auto& x) { return g * cos(x); });
 }
@@ -163,7 +153,7 @@ Tensor gelu(const Operand& x, GeluApproximation approximate) {
     return g * (phi + v * (phi * (1 - phi)) * (square(v) * (6 * kGeluScale * kGeluCubic) + 2 * kGeluScale));
   };
   if (approximate == GeluApproximation::tanh)
-    return by_input("gelu_tanh", x, float32, kernels::gelu_tanh, fused(kernels::gelu_tanh_backward, by_tanh));
+    return by_input("gelu", x, float32, kernels::gelu_tanh, fused(kernels::gelu_tanh_backward, by_tanh));
   return by_input("gelu", x, float32, kernels::gelu, fused(kernels::gelu_backward, gelu_gradient));
 }
 

@@ -3,7 +3,7 @@
 #include <functional>
 #include <optional>
 
-#include <tapegrad/autograd/tensor.hpp>
+#include <tapegrad/autograd/state_dict.hpp>
 
 namespace tapegrad::autograd {
 
@@ -80,7 +80,7 @@ GradcheckReport gradcheck(const Function& function, const Tensors& inputs, const
 GradcheckReport gradgradcheck(const Function& function, const Tensors& inputs, const GradcheckOptions& options = {});
 
 /// The same with respect to named tensors that `function` uses without being handed them: a module's parameters.
-using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
+using NamedTensors = std::vector<NamedTensor>;
 GradcheckReport gradcheck(const std::function<Tensor()>& function, const NamedTensors& parameters,
                           const GradcheckOptions& options = {});
 

@@ -25,7 +25,7 @@ Tensor put(const Tensor& x, const Place& place, const Shape& shape) {
     core::copy_into(value.array().sliced(place.axis, place.start, place.count, place.step), x.array());
     return value;
   };
-  return record("unslice", placed, {x}, [place](const Tensor& g) { return Tensors{take(g, place)}; });
+  return record("put", placed, {x}, [place](const Tensor& g) { return Tensors{take(g, place)}; });
 }
 
 Tensor put_gradient(const Tensor& g, const Place& place, const Shape& shape) {
@@ -155,10 +155,7 @@ Tensor masked_fill(const Operand& x, const Operand& mask, const Scalar& value) {
   if (!is_broadcastable_to(mask.shape(), x.shape()))
     throw ShapeError("masked_fill: the mask must broadcast to the tensor; got mask " + mask.shape().to_string() +
                      " and tensor " + x.shape().to_string());
-  const auto filled = [&] { return where(mask, full({}, value, x.dtype()), x.detach()); };
-  return record("masked_fill", filled, {x, mask}, [mask](const Tensor& g) {
-    return Tensors{masked_fill(g, mask, 0), Tensor()};
-  });
+  return where(mask, full({}, value, x.dtype()), x);
 }
 
 }  // namespace tapegrad

@@ -38,7 +38,7 @@ Tensor put(const Tensor& x, const Diagonal& at, const Shape& shape) {
     core::copy_into(view_of(value.array(), at), x.array());
     return value;
   };
-  return record("undiagonal", placed, {x},
+  return record("put", placed, {x},
                 [at](const Tensor& g) { return Tensors{diagonal(g, at.offset, at.row, at.column)}; });
 }
 

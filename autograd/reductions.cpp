@@ -57,12 +57,7 @@ Tensor sum(const Operand& x, const Axes& axes, bool keepdim) {
 Tensor mean(const Operand& x, const Axes& axes, bool keepdim) {
   check_floating("mean", x);
   const Reduction reduction("mean", x, axes);
-  const auto count = static_cast<double>(reduction.count());
-  const auto average = [&] {
-    return kernels::divide(kernels::sum(x.array(), reduction.axes, keepdim), kernels::Number{count});
-  };
-  return record("mean", average, {x},
-                [reduction, count](const Tensor& g) { return Tensors{reduction.repeated(g / count)}; });
+  return sum(x, axes, keepdim) / static_cast<double>(reduction.count());
 }
 
 Tensor prod(const Operand& x, const Axes& axes, bool keepdim) {
@@ -107,27 +102,10 @@ Tensor sum_to(const Operand& x, const Shape& shape) {
   for (int axis = 0; axis < x.rank(); ++axis)
     if (axis < added || shape[axis - added] != x.shape()[axis]) axes.push_back(axis);
   const auto value = [&] { return kernels::sum(x.array(), axes, true).reshaped(shape); };
-  return record("sum_to", value, {x}, [from = x.shape()](const Tensor& g) { return Tensors{expand(g, from)}; });
+  return record("sum", value, {x}, [from = x.shape()](const Tensor& g) { return Tensors{expand(g, from)}; });
 }
 
 namespace {
-
-/// The gradient of max and min along an axis goes to the chosen element of each row.
-Tensor extreme_along(const char* operation, const Tensor& x, std::int64_t axis, bool keepdim, ChooseAlong choose) {
-  if (x.rank() == 0)
-    return autograd::as_vector(x, [&](const Tensor& v) { return extreme_along(operation, v, axis, false, choose); });
-  const Reduction reduction = reduction_of_some(operation, x, axis);
-  const int chosen_axis = static_cast<int>(reduction.axes[0]);
-  const autograd::Span span(operation);
-  const kernels::Extremes extremes = choose(x.array(), chosen_axis, keepdim);
-  const Tensor indices(extremes.indices);
-  return record(operation, extremes.values, {x}, [reduction, indices, chosen_axis](const Tensor& g) {
-    Shape along = Shape::filled(reduction.from.rank(), 1);
-    along[chosen_axis] = reduction.from[chosen_axis];
-    const Tensor position = reshape(arange(along[chosen_axis]), along);
-    return Tensors{where(eq(reduction.kept(indices), position), reduction.kept(g), 0)};
-  });
-}
 
 /// Equal largest (smallest) elements share the gradient.
 Tensor extreme_over(const char* operation, const Tensor& x, const Axes& axes, bool keepdim,
@@ -148,6 +126,13 @@ Tensor index_along(const char* operation, const Tensor& x, std::int64_t axis, bo
   const Reduction reduction = reduction_of_some(operation, x, axis);
   const autograd::Span span(operation);
   return Tensor(choose(x.array(), static_cast<int>(reduction.axes[0]), keepdim).indices);
+}
+
+/// The element there, of max and min along an axis.
+Tensor extreme_along(const char* operation, const Tensor& x, std::int64_t axis, bool keepdim, ChooseAlong choose) {
+  const autograd::Span span(operation);
+  const Tensor chosen = gather(x, axis, index_along(operation, x, axis, true, choose));
+  return keepdim || x.rank() == 0 ? chosen : squeeze(chosen, axis);
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ Tensor flatten(const Operand& x, std::int64_t first, std::int64_t last) {
 Tensor transpose(const Operand& x, std::int64_t a, std::int64_t b) {
   if (x.rank() == 0) return autograd::as_vector(x, [&](const Tensor& v) { return transpose(v, a, b); });
   const int first = normalize_axis("transpose", a, x.rank()), second = normalize_axis("transpose", b, x.rank());
-  return record("transpose", x.array().transposed(first, second), {x},
+  return record("permute", x.array().transposed(first, second), {x},
                 [first, second](const Tensor& g) { return Tensors{transpose(g, first, second)}; });
 }
 
@@ -83,7 +83,7 @@ Tensor squeeze(const Operand& x, std::int64_t axis) {
   if (x.rank() == 0) return autograd::as_vector(x, [&](const Tensor& v) { return squeeze(v, axis); });
   const int at = normalize_axis("squeeze", axis, x.rank());
   if (x.shape()[at] != 1) return x;
-  return record("squeeze", squeezed(x.array(), at), {x}, [at](const Tensor& g) { return Tensors{unsqueeze(g, at)}; });
+  return record("reshape", squeezed(x.array(), at), {x}, [at](const Tensor& g) { return Tensors{unsqueeze(g, at)}; });
 }
 
 Tensor squeeze(const Operand& x) {
@@ -100,7 +100,7 @@ Tensor unsqueeze(const Operand& x, std::int64_t axis) {
   Strides strides = array.strides();
   strides.insert(at, at < x.rank() ? std::max<std::int64_t>(shape[at], 1) * strides[at] : 1);
   shape.insert(at, 1);
-  return record("unsqueeze", Array(array.storage(), array.offset(), shape, strides, array.dtype()), {x},
+  return record("reshape", Array(array.storage(), array.offset(), shape, strides, array.dtype()), {x},
                 [at](const Tensor& g) { return Tensors{squeeze(g, at)}; });
 }
 
@@ -146,11 +146,7 @@ Tensor clone(const Operand& x) {
   return record("clone", value, {x}, [](const Tensor& g) { return Tensors{g}; });
 }
 
-Tensor contiguous(const Operand& x) {
-  if (x.array().is_contiguous()) return x;
-  const auto value = [&] { return x.array().copy(); };
-  return record("contiguous", value, {x}, [](const Tensor& g) { return Tensors{g}; });
-}
+Tensor contiguous(const Operand& x) { return x.array().is_contiguous() ? x : clone(x); }
 
 Tensor to(const Operand& x, Dtype dtype) {
   if (x.dtype() == dtype) return x;

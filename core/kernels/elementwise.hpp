@@ -51,10 +51,9 @@ Array where(const Array& condition, Number a, const Array& b);
 Array clamp(const Array& x, Number low, Number high);
 
 // Any numbers but booleans; rounding leaves integers alone.
-Unary negative, absolute, sign, square, relu, floor, ceil, round;
+Unary absolute, sign, square, relu, floor, ceil, round;
 // Functions of floating arrays.
-Unary exp, expm1, log, log1p, sqrt, rsqrt, reciprocal, sin, cos, atan, tanh, erf, sigmoid, softplus, silu, gelu,
-    gelu_tanh;
+Unary exp, expm1, log, log1p, sqrt, sin, cos, atan, tanh, erf, sigmoid, softplus, silu, gelu, gelu_tanh;
 
 /// g times the derivative, in one pass.
 using BackwardFromResult = Array(const Array& g, const Array& y);

@@ -75,7 +75,6 @@ Array gated_forward_backward(const char* name, const Array& g, const Array& x_an
 std::int64_t select(bool chosen, std::int64_t a, std::int64_t b) { return chosen ? a : b; }
 
 // The formulas, of batches and of integers where integers are taken; for batches `select` is xsimd's.
-constexpr auto kNegative = [](auto v) { return -v; };
 constexpr auto kAbsolute = [](auto v) { return xsimd::abs(v); };
 constexpr auto kSign = []<class X>(X v) { return select(v > X(0), X(1), select(v < X(0), X(-1), v)); };
 constexpr auto kSquare = [](auto v) { return v * v; };
@@ -88,8 +87,6 @@ constexpr auto kExpm1 = [](auto v) { return xsimd::expm1(v); };
 constexpr auto kLog = [](auto v) { return simd::log(v); };
 constexpr auto kLog1p = [](auto v) { return xsimd::log1p(v); };
 constexpr auto kSqrt = [](auto v) { return xsimd::sqrt(v); };
-constexpr auto kRsqrt = []<class X>(X v) { return X(1) / xsimd::sqrt(v); };
-constexpr auto kReciprocal = []<class X>(X v) { return X(1) / v; };
 constexpr auto kSin = [](auto v) { return xsimd::sin(v); };
 constexpr auto kCos = [](auto v) { return xsimd::cos(v); };
 constexpr auto kAtan = [](auto v) { return xsimd::atan(v); };
@@ -108,7 +105,6 @@ constexpr auto kReluBackward = []<class X>(X g, X x) { return select(x > X(0), g
 
 }  // namespace
 
-Array negative(const Array& x) { return function_of_numbers("neg", x, kNegative); }
 Array absolute(const Array& x) { return function_of_numbers("abs", x, kAbsolute); }
 Array sign(const Array& x) { return function_of_numbers("sign", x, kSign); }
 Array square(const Array& x) { return function_of_numbers("square", x, kSquare); }
@@ -122,8 +118,6 @@ Array expm1(const Array& x) { return function("expm1", x, kExpm1); }
 Array log(const Array& x) { return function("log", x, kLog); }
 Array log1p(const Array& x) { return function("log1p", x, kLog1p); }
 Array sqrt(const Array& x) { return function("sqrt", x, kSqrt); }
-Array rsqrt(const Array& x) { return function("rsqrt", x, kRsqrt); }
-Array reciprocal(const Array& x) { return function("reciprocal", x, kReciprocal); }
 Array sin(const Array& x) { return function("sin", x, kSin); }
 Array cos(const Array& x) { return function("cos", x, kCos); }
 Array atan(const Array& x) { return function("atan", x, kAtan); }

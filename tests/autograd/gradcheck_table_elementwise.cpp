@@ -8,24 +8,24 @@ Tensor other_values(const Shape& shape) { return signed_values(shape) * 1.5 + 0.
 
 void add_scalars(Rows& rows) {
   add_unary(
-      rows, "add_scalar", [](const Tensor& x) { return x + 1.5; }, signed_values);
+      rows, "add", [](const Tensor& x) { return x + 1.5; }, signed_values);
   add_unary(
-      rows, "subtract_scalar", [](const Tensor& x) { return x - 1.5; }, signed_values);
+      rows, "subtract", [](const Tensor& x) { return x - 1.5; }, signed_values);
   add_unary(
-      rows, "scalar_subtract", [](const Tensor& x) { return 1.5 - x; }, signed_values);
+      rows, "subtract", [](const Tensor& x) { return 1.5 - x; }, signed_values);
   add_unary(
-      rows, "multiply_scalar", [](const Tensor& x) { return x * -2.5; }, signed_values);
+      rows, "multiply", [](const Tensor& x) { return x * -2.5; }, signed_values);
   add_unary(
-      rows, "divide_scalar", [](const Tensor& x) { return x / -2.5; }, signed_values);
+      rows, "divide", [](const Tensor& x) { return x / -2.5; }, signed_values);
   add_unary(
-      rows, "scalar_divide", [](const Tensor& x) { return 1.5 / x; }, signed_values);
+      rows, "divide", [](const Tensor& x) { return 1.5 / x; }, signed_values);
   for (const double exponent : {3.0, 2.0, 1.0, 0.0, -1.0, 0.5})
     add_unary(
-        rows, "pow_scalar", [exponent](const Tensor& x) { return pow(x, exponent); }, positive_values);
+        rows, "pow", [exponent](const Tensor& x) { return pow(x, exponent); }, positive_values);
   add_unary(
-      rows, "pow_scalar", [](const Tensor& x) { return pow(x, 3); }, signed_values);
+      rows, "pow", [](const Tensor& x) { return pow(x, 3); }, signed_values);
   add_unary(
-      rows, "scalar_pow", [](const Tensor& x) { return pow(2.5, x); }, signed_values);
+      rows, "pow", [](const Tensor& x) { return pow(2.5, x); }, signed_values);
 }
 
 void add_choices(Rows& rows) {
@@ -37,9 +37,9 @@ void add_choices(Rows& rows) {
       rows, "where", [=](const Tensor& a, const Tensor& b) { return where(condition(a, b), a, b); }, signed_values,
       signed_values);
   add_unary(
-      rows, "where_scalar", [=](const Tensor& x) { return where(condition(x, x), x, 2.5); }, signed_values);
+      rows, "where", [=](const Tensor& x) { return where(condition(x, x), x, 2.5); }, signed_values);
   add_unary(
-      rows, "scalar_where", [=](const Tensor& x) { return where(condition(x, x), 2.5, x); }, signed_values);
+      rows, "where", [=](const Tensor& x) { return where(condition(x, x), 2.5, x); }, signed_values);
   add_binary(
       rows, "maximum", [](const Tensor& a, const Tensor& b) { return maximum(a, b); }, signed_values, other_values);
   add_binary(
@@ -64,21 +64,21 @@ void add_elementwise_rows(Rows& rows) {
   add_scalars(rows);
   add_choices(rows);
   using Unary = Tensor (*)(const Operand&);
-  const std::pair<const char*, Unary> anywhere[] = {{"neg", neg},       {"abs", abs},
-                                                    {"sign", sign},     {"exp", exp},
-                                                    {"square", square}, {"sin", sin},
-                                                    {"cos", cos},       {"tanh", tanh},
-                                                    {"erf", erf},       {"sigmoid", sigmoid},
-                                                    {"relu", relu},     {"softplus", softplus},
-                                                    {"silu", silu},     {"reciprocal", reciprocal},
-                                                    {"expm1", expm1},   {"atan", atan}};
+  const std::pair<const char*, Unary> anywhere[] = {
+      {"multiply", neg},  {"abs", abs},           {"sign", sign},   {"exp", exp},
+      {"square", square}, {"sin", sin},           {"cos", cos},     {"tanh", tanh},
+      {"erf", erf},       {"sigmoid", sigmoid},   {"relu", relu},   {"softplus", softplus},
+      {"silu", silu},     {"divide", reciprocal}, {"expm1", expm1}, {"atan", atan}};
   for (const auto& [name, f] : anywhere) add_unary(rows, name, f, signed_values);
-  const std::pair<const char*, Unary> above_zero[] = {{"log", log}, {"log1p", log1p}, {"sqrt", sqrt}, {"rsqrt", rsqrt}};
+  const std::pair<const char*, Unary> above_zero[] = {{"log", log}, {"log1p", log1p}, {"sqrt", sqrt}};
   for (const auto& [name, f] : above_zero) add_unary(rows, name, f, positive_values);
+  const std::size_t before = rows.size();
+  add_unary(rows, "divide", rsqrt, positive_values);
+  for (std::size_t i = before; i < rows.size(); ++i) rows[i].through = {"sqrt"};
   add_unary(
       rows, "gelu", [](const Tensor& x) { return gelu(x); }, signed_values);
   add_unary(
-      rows, "gelu_tanh", [](const Tensor& x) { return gelu(x, GeluApproximation::tanh); }, signed_values);
+      rows, "gelu", [](const Tensor& x) { return gelu(x, GeluApproximation::tanh); }, signed_values);
   const Draw between_steps = [](const Shape& shape) { return rand(shape, float64) * 0.3 + 1.1; };
   for (const auto& [name, f] : {std::pair<const char*, Unary>{"floor", floor}, {"ceil", ceil}, {"round", round}})
     add_unary(rows, name, f, between_steps);

@@ -14,15 +14,15 @@ void add_views(Rows& rows) {
   one("reshape", "[] from", [](const Tensor& x) { return reshape(x, {}); }, {1, 1});
   one("reshape", "[3, 0] from", [](const Tensor& x) { return reshape(x, {3, 0}); }, {0, 2});
   one("reshape", "flat", [](const Tensor& x) { return flatten(x); }, {2, 3});
-  one("transpose", "", [](const Tensor& x) { return transpose(x, 0, 1); }, {2, 3});
-  one("transpose", "", [](const Tensor& x) { return transpose(x, -1, 0); }, {2, 3, 2});
-  one("transpose", "", [](const Tensor& x) { return transpose(x, 1, 1); }, {2, 0});
+  one("permute", "", [](const Tensor& x) { return transpose(x, 0, 1); }, {2, 3});
+  one("permute", "", [](const Tensor& x) { return transpose(x, -1, 0); }, {2, 3, 2});
+  one("permute", "", [](const Tensor& x) { return transpose(x, 1, 1); }, {2, 0});
   one("permute", "2, 0, 1 of", [](const Tensor& x) { return permute(x, {2, 0, 1}); }, {2, 3, 2});
   one("permute", "none of", [](const Tensor& x) { return permute(x, {}); }, {});
-  one("squeeze", "1 of", [](const Tensor& x) { return squeeze(x, 1); }, {2, 1, 3});
-  one("squeeze", "-1 of", [](const Tensor& x) { return squeeze(x, -1); }, {1});
-  one("unsqueeze", "-1 of", [](const Tensor& x) { return unsqueeze(x, -1); }, {2, 3});
-  one("unsqueeze", "0 of", [](const Tensor& x) { return unsqueeze(x, 0); }, {});
+  one("reshape", "1 of", [](const Tensor& x) { return squeeze(x, 1); }, {2, 1, 3});
+  one("reshape", "-1 of", [](const Tensor& x) { return squeeze(x, -1); }, {1});
+  one("reshape", "-1 of", [](const Tensor& x) { return unsqueeze(x, -1); }, {2, 3});
+  one("reshape", "0 of", [](const Tensor& x) { return unsqueeze(x, 0); }, {});
   one("expand", "to [4, 2, 3] of", [](const Tensor& x) { return expand(x, {4, 2, 3}); }, {2, 1});
   one("expand", "to [2, 2] of", [](const Tensor& x) { return expand(x, {2, 2}); }, {});
   one("expand", "to [0, 3] of", [](const Tensor& x) { return expand(x, {0, 3}); }, {1, 3});
@@ -31,19 +31,15 @@ void add_views(Rows& rows) {
   one("slice", "nothing of", [](const Tensor& x) { return slice(x, 0, 3, 1); }, {4});
   one("select", "-2 of", [](const Tensor& x) { return select(x, 1, -2); }, {2, 3, 2});
   one("select", "0 of", [](const Tensor& x) { return select(x, 0, 0); }, {1});
-  one("unslice", "::2 of", [](const Tensor& x) { return autograd::put(x, {1, 0, 3, 2}, {2, 6}); }, {2, 3});
-  one("unslice", "1: of", [](const Tensor& x) { return autograd::put(x, {0, 1, 4, 1}, {5}); }, {4});
-  one("squeeze", "0 of", [](const Tensor& x) { return squeeze(x, 0); }, {1, 0});
+  one("put", "::2 of", [](const Tensor& x) { return autograd::put(x, {1, 0, 3, 2}, {2, 6}); }, {2, 3});
+  one("put", "1: of", [](const Tensor& x) { return autograd::put(x, {0, 1, 4, 1}, {5}); }, {4});
+  one("reshape", "0 of", [](const Tensor& x) { return squeeze(x, 0); }, {1, 0});
   one("diagonal", "0 of", [](const Tensor& x) { return diagonal(x); }, {2, 3});
   one("diagonal", "-1 of 2, 0 of", [](const Tensor& x) { return diagonal(x, -1, 2, 0); }, {2, 2, 3});
   one("diagonal", "5 of", [](const Tensor& x) { return diagonal(x, 5); }, {2, 3});
   const Apply above = [](const Tensors& in) { return diagonal(in[0], 1, -1, 0); };
-  add_shapes(rows, "undiagonal", "1 of -1, 0 of", transpose_of(above, {3, 2, 2}), {{2, 2}});
-  one("undiagonal", "-1 of",
-      [](const Tensor& x) {
-        return autograd::put(x, autograd::Diagonal{-1, 0, 1}, {3, 3});
-      },
-      {2});
+  add_shapes(rows, "put", "1 of -1, 0 of", transpose_of(above, {3, 2, 2}), {{2, 2}});
+  one("put", "-1 of", [](const Tensor& x) { return autograd::put(x, autograd::Diagonal{-1, 0, 1}, {3, 3}); }, {2});
 }
 
 void add_copies(Rows& rows) {
@@ -53,7 +49,7 @@ void add_copies(Rows& rows) {
   const Apply copy = [](const Tensors& in) { return contiguous(in[0]); };
   for (const Layout& layout : layouts)
     if (layout.arrange(x).body() != x.body())
-      rows.push_back({"contiguous", "[3, 4]" + std::string(layout.name), copy, {layout.arrange(x)}});
+      rows.push_back({"clone", "[3, 4]" + std::string(layout.name), copy, {layout.arrange(x)}});
   const Apply there_and_back = [](const Tensors& in) { return to(to(in[0], float32), float64); };
   for (const Layout& layout : layouts)
     rows.push_back({"to",
@@ -77,8 +73,8 @@ void add_joins(Rows& rows) {
   const Tensor x = signed_values({2, 3});
   rows.push_back({"cat", "one tensor used twice", [](const Tensors& in) { return cat({in[0], in[0]}, 1); }, {x}});
   const Tensor mask = tensor({true, false, true});
-  add_shapes(rows, "masked_fill", "", [=](const Tensors& in) { return masked_fill(in[0], mask, 2.5); }, {{2, 3}});
-  add_shapes(rows, "masked_fill", "", [=](const Tensors& in) { return masked_fill(in[0], mask, 2.5); }, {{0, 3}});
+  add_shapes(rows, "where", "", [=](const Tensors& in) { return masked_fill(in[0], mask, 2.5); }, {{2, 3}});
+  add_shapes(rows, "where", "", [=](const Tensors& in) { return masked_fill(in[0], mask, 2.5); }, {{0, 3}});
 }
 
 void add_indexing(Rows& rows) {

@@ -193,7 +193,7 @@ TEST(Gradcheck, LeavesTheModesOfAModule) {
     layer->to(float64);
     const bool before = layer->is_training();
     const Tensor x = randn({4, 3}, float64);
-    EXPECT_TRUE(gradcheck([&] { return (*layer)(x); }, {{"weight", layer->weight()}, {"bias", layer->bias()}}));
+    EXPECT_TRUE(gradcheck([&] { return (*layer)(x); }, layer->named_parameters()));
     EXPECT_EQ(layer->is_training(), before);
     EXPECT_FALSE(layer->parameters()[0].grad().defined());
   }
