@@ -327,7 +327,7 @@ TEST(Engine, NoGradientAtAPoleIsNone) {
       {[](const Tensor& x) { return 1 / x; }, -0.0625},
       {[](const Tensor& x) { return pow(x, -1); }, -0.0625},
       {[&](const Tensor& x) { return pow(x, -ones); }, -0.0625},
-      {[&](const Tensor& x) { return pow(x, x - 2 * ones); }, 32 * std::log(4.0) + 8},
+      {[&](const Tensor& x) { return pow(x, x - 2 * ones); }, 16 * std::log(4.0) + 8},
       {[](const Tensor& x) { return pow(0, 3 * x - 11); }, 0}};
   for (std::size_t i = 0; i < functions.size(); ++i) {
     const Tensor x = tensor({0.0, 4.0}).requires_grad_();
