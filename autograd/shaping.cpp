@@ -146,7 +146,10 @@ Tensor clone(const Operand& x) {
   return record("clone", value, {x}, [](const Tensor& g) { return Tensors{g}; });
 }
 
-Tensor contiguous(const Operand& x) { return x.array().is_contiguous() ? x : clone(x); }
+Tensor contiguous(const Operand& x) {
+  if (x.array().is_contiguous()) return x;
+  return clone(x);
+}
 
 Tensor to(const Operand& x, Dtype dtype) {
   if (x.dtype() == dtype) return x;
