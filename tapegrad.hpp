@@ -64,6 +64,11 @@
 #include <tapegrad/optim/rmsprop.hpp>
 #include <tapegrad/optim/schedule.hpp>
 #include <tapegrad/optim/sgd.hpp>
+#include <tapegrad/training/batch_stream.hpp>
 #include <tapegrad/training/checkpoint.hpp>
+#include <tapegrad/training/data_loader.hpp>
+#include <tapegrad/training/dataset.hpp>
+#include <tapegrad/training/text_windows.hpp>
+#include <tapegrad/training/token_file.hpp>
 #include <tapegrad/training/tokenizer.hpp>
 #include <tapegrad/training/tokenizer_bpe.hpp>

@@ -119,4 +119,12 @@ void write_file_atomically(const char* operation, const std::string& path,
   file.replace_target();
 }
 
+void write_file_atomically(const char* operation, const std::string& path,
+                           const std::function<std::span<const std::byte>()>& next_piece) {
+  remove_abandoned(path);
+  TemporaryFile file(operation, path);
+  for (auto piece = next_piece(); !piece.empty(); piece = next_piece()) file.write(piece);
+  file.replace_target();
+}
+
 }  // namespace tapegrad::core

@@ -1,6 +1,7 @@
 // Writing a file so that a reader, or a later start after a crash, finds either the old content or the new, whole.
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -12,5 +13,8 @@ namespace tapegrad::core {
 /// What a killed process has left beside it is removed by the next write.
 void write_file_atomically(const char* operation, const std::string& path,
                            std::span<const std::span<const std::byte>> pieces);
+/// The same with pieces that are made one at a time, until one is empty.
+void write_file_atomically(const char* operation, const std::string& path,
+                           const std::function<std::span<const std::byte>()>& next_piece);
 
 }  // namespace tapegrad::core

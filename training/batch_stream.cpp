@@ -1,0 +1,119 @@
+#include <tapegrad/training/batch_stream.hpp>
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include <tapegrad/autograd/creation.hpp>
+#include <tapegrad/autograd/grad.hpp>
+#include <tapegrad/core/random.hpp>
+#include <tapegrad/optim/reading.hpp>
+
+namespace tapegrad::data {
+
+RandomScope::RandomScope(std::uint64_t seed, std::uint64_t stream) : before_(random_state()) {
+  constexpr std::uint64_t kOther = 0x9E3779B97F4A7C15;  // not the numbers that manual_seed(seed) gives
+  set_random_state({seed ^ kOther, stream << 32});
+}
+RandomScope::~RandomScope() { set_random_state(before_); }
+
+BatchStream::BatchStream(const char* name, std::vector<Setting> settings, std::uint64_t seed, std::int64_t prefetch,
+                         Make make)
+    : name_(name),
+      settings_(std::move(settings)),
+      seed_(seed),
+      prefetch_(static_cast<std::size_t>(prefetch)),
+      make_(std::move(make)) {
+  settings_.push_back({"seed", static_cast<std::int64_t>(seed)});
+  if (prefetch < 0)
+    throw ValueError(fmt::format("{}: prefetch must be the number of batches to make ahead; got {}", name, prefetch));
+}
+
+Tensors BatchStream::made(std::int64_t number) const {
+  const NoGradGuard no_grad;
+  const RandomScope random(seed_, static_cast<std::uint64_t>(number));
+  return make_(number);
+}
+
+void BatchStream::work(std::int64_t number) {
+  for (bool failed = false; !failed; ++number) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stopping_ || ahead_.size() < prefetch_; });
+    if (stopping_) return;
+    lock.unlock();
+    Made one;
+    try {
+      one.batch = made(number);
+    } catch (...) {
+      one.error = std::current_exception();
+      failed = true;
+    }
+    lock.lock();
+    ahead_.push_back(std::move(one));
+    lock.unlock();
+    changed_.notify_all();
+  }
+}
+
+Tensors BatchStream::next() {
+  Made one;
+  if (prefetch_ == 0) {
+    one.batch = made(position_);
+  } else {
+    if (!worker_.joinable()) worker_ = std::thread([this, from = position_] { work(from); });
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !ahead_.empty(); });
+    one = std::move(ahead_.front());
+    ahead_.pop_front();
+  }
+  changed_.notify_all();
+  if (one.error) {
+    stop();  // the worker has ended; the next call starts one at the same batch
+    std::rethrow_exception(one.error);
+  }
+  ++position_;
+  return std::move(one.batch);
+}
+
+void BatchStream::stop() {
+  if (!worker_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  worker_.join();
+  ahead_.clear();
+  stopping_ = false;
+}
+
+void BatchStream::seek(std::int64_t position) {
+  if (position < 0) throw ValueError(fmt::format("{}: the position must be at least 0; got {}", name_, position));
+  stop();
+  position_ = position;
+}
+
+StateDict BatchStream::state_dict() const {
+  std::vector<std::int64_t> values;
+  for (const Setting& setting : settings_) values.push_back(setting.value);
+  return {{"position", tensor(position_)},
+          {"settings", from_vector(values, {static_cast<std::int64_t>(values.size())})}};
+}
+
+void BatchStream::load_state_dict(const StateDict& entries) {
+  optim::Reading reading(name_, entries);
+  const StateDict own = state_dict();
+  const Tensor* position = reading.get("position", own.at("position"));
+  const std::int64_t number = position ? position->to_vector<std::int64_t>()[0] : 0;
+  if (number < 0) reading.wrong("position", fmt::format("at least 0, got {}", number));
+  if (const Tensor* settings = reading.get("settings", own.at("settings"))) {
+    const std::vector<std::int64_t> values = settings->to_vector<std::int64_t>();
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (values[i] != settings_[i].value)
+        reading.wrong(settings_[i].name, fmt::format("{}, got {}", settings_[i].value, values[i]));
+  }
+  reading.finish();
+  seek(number);
+}
+
+}  // namespace tapegrad::data

@@ -1,0 +1,78 @@
+// An endless stream of batches that are made in the background, and whose place can be saved.
+#pragma once
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include <tapegrad/autograd/state_dict.hpp>
+#include <tapegrad/core/random.hpp>
+
+namespace tapegrad::data {
+
+/// Batch number n is a function of n alone: `make(n)` is called without recording, and with a random state of this
+/// thread that follows from the seed and n. So nothing depends on how far ahead batches are made.
+class BatchStream {
+ public:
+  using Make = std::function<Tensors(std::int64_t number)>;
+  /// What must be the same for a saved position to mean the same; the names are for error texts.
+  struct Setting {
+    const char* name;
+    std::int64_t value;
+  };
+
+  /// `name` (a literal) is for error texts. Up to `prefetch` batches are made ahead by a thread of its own; with 0,
+  /// next() makes them. ValueError if that is negative.
+  BatchStream(const char* name, std::vector<Setting> settings, std::uint64_t seed, std::int64_t prefetch, Make make);
+  BatchStream(BatchStream&&) = delete;  // and so no copies
+  ~BatchStream() { stop(); }
+
+  /// Batch number position(), which then moves on. What `make` throws is thrown here; the position then stays.
+  Tensors next();
+  std::int64_t position() const { return position_; }
+  /// ValueError if it is negative.
+  void seek(std::int64_t position);
+
+  /// "position", and "settings" and the seed to compare with.
+  StateDict state_dict() const;
+  /// ValueError that lists all that is missing, unexpected or wrong, and then nothing is changed.
+  void load_state_dict(const StateDict& entries);
+
+ private:
+  struct Made {
+    Tensors batch;
+    std::exception_ptr error;
+  };
+  Tensors made(std::int64_t number) const;
+  void work(std::int64_t number);
+  void stop();
+
+  const char* name_;
+  std::vector<Setting> settings_;
+  std::uint64_t seed_;
+  std::size_t prefetch_;
+  Make make_;
+  std::int64_t position_ = 0;
+
+  std::thread worker_;
+  std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  std::deque<Made> ahead_;
+  bool stopping_ = false;
+};
+
+/// While it lives, this thread's random numbers follow from `seed` and `stream`; then they go on where they were.
+class RandomScope {
+ public:
+  RandomScope(std::uint64_t seed, std::uint64_t stream);
+  ~RandomScope();
+  RandomScope(const RandomScope&) = delete;
+  RandomScope& operator=(const RandomScope&) = delete;
+
+ private:
+  RandomState before_;
+};
+
+}  // namespace tapegrad::data
