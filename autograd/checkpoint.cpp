@@ -10,18 +10,6 @@
 namespace tapegrad::autograd {
 namespace {
 
-/// Another generator state while it lives.
-class RandomGuard {
- public:
-  explicit RandomGuard(const RandomState& inside) { set_random_state(inside); }
-  ~RandomGuard() { set_random_state(before_); }
-  RandomGuard(const RandomGuard&) = delete;
-  RandomGuard& operator=(const RandomGuard&) = delete;
-
- private:
-  RandomState before_ = random_state();
-};
-
 /// Leaves and older results that the entries behind `output`, recorded after entry `since`, read: in the order of a
 /// walk, each once.
 std::vector<Edge> outside_of(const Edge& output, std::uint64_t since) {
@@ -72,7 +60,7 @@ Tensor checkpoint(std::function<Tensor(const Tensors&)> function, const Tensors&
     const bool changed = values_of(inputs) != values;
     const std::uint64_t before = last_number();
     const Tensor again = [&] {
-      const RandomGuard same_numbers(random);
+      const RandomStateGuard same_numbers(random);
       const GradModeGuard recorded(true);
       return called(function, inputs);
     }();

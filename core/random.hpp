@@ -21,6 +21,22 @@ void manual_seed(std::uint64_t seed);
 RandomState random_state();
 void set_random_state(const RandomState& state);
 
+/// While it lives, random numbers may be drawn (from the state `inside`, if one is given); then this thread's generator
+/// is where it was.
+class RandomStateGuard {
+ public:
+  RandomStateGuard() = default;
+  explicit RandomStateGuard(const RandomState& inside) { set_random_state(inside); }
+  ~RandomStateGuard() { again(); }
+  RandomStateGuard(const RandomStateGuard&) = delete;
+  RandomStateGuard& operator=(const RandomStateGuard&) = delete;
+  /// Back to the state of the beginning.
+  void again() const { set_random_state(before_); }
+
+ private:
+  RandomState before_ = random_state();
+};
+
 namespace core {
 
 /// Four random words for each (seed, counter).

@@ -1,13 +1,17 @@
 // Activation functions, and modules of them for Sequential.
 #pragma once
+#include <functional>
+
 #include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/neural.hpp>
 #include <tapegrad/nn/module.hpp>
 
 namespace tapegrad::nn {
 
+using tapegrad::elu;
 using tapegrad::gelu;
 using tapegrad::GeluApproximation;
+using tapegrad::leaky_relu;
 using tapegrad::log_softmax;
 using tapegrad::relu;
 using tapegrad::sigmoid;
@@ -16,39 +20,53 @@ using tapegrad::softmax;
 using tapegrad::softplus;
 using tapegrad::tanh;
 
-class GELU : public Module {
+/// A function of one tensor as a module: Function("Square", [](const Tensor& x) { return square(x); }).
+class Function : public Module {
  public:
-  explicit GELU(GeluApproximation approximate = GeluApproximation::none) : Module("GELU"), approximate_(approximate) {
-    if (approximate == GeluApproximation::tanh) describe("approximate=tanh");
+  Function(std::string type, std::function<Tensor(const Tensor&)> function, std::string arguments = "")
+      : Module(std::move(type)), function_(std::move(function)) {
+    describe(std::move(arguments));
   }
-  Tensor operator()(const Operand& x) const { return gelu(x, approximate_); }
+
+  Tensor forward(const Operand& x) const {
+    const auto here = scope();
+    return finished(function_(x));
+  }
+  Tensor operator()(const Operand& x) const { return forward(x); }
 
  private:
-  GeluApproximation approximate_;
+  std::function<Tensor(const Tensor&)> function_;
 };
 
-class ReLU : public Module {
- public:
-  ReLU() : Module("ReLU") {}
-  Tensor operator()(const Operand& x) const { return relu(x); }
+struct ReLU : Function {
+  ReLU();
 };
-
-class SiLU : public Module {
- public:
-  SiLU() : Module("SiLU") {}
-  Tensor operator()(const Operand& x) const { return silu(x); }
+struct LeakyReLU : Function {
+  explicit LeakyReLU(double negative_slope = 0.01);
 };
-
-class Tanh : public Module {
- public:
-  Tanh() : Module("Tanh") {}
-  Tensor operator()(const Operand& x) const { return tapegrad::tanh(x); }
+struct ELU : Function {
+  explicit ELU(double alpha = 1.0);
 };
-
-class Sigmoid : public Module {
- public:
-  Sigmoid() : Module("Sigmoid") {}
-  Tensor operator()(const Operand& x) const { return sigmoid(x); }
+struct GELU : Function {
+  explicit GELU(GeluApproximation approximate = GeluApproximation::none);
+};
+struct SiLU : Function {
+  SiLU();
+};
+struct Tanh : Function {
+  Tanh();
+};
+struct Sigmoid : Function {
+  Sigmoid();
+};
+struct Softplus : Function {
+  Softplus();
+};
+struct Softmax : Function {
+  explicit Softmax(std::int64_t axis);
+};
+struct LogSoftmax : Function {
+  explicit LogSoftmax(std::int64_t axis);
 };
 
 }  // namespace tapegrad::nn

@@ -49,10 +49,6 @@ Timing summary(std::vector<double> runs) {
   return {mean, at(0.5), at(0.75) - at(0.25)};
 }
 
-struct RandomGuard {
-  RandomState state = random_state();
-  ~RandomGuard() { set_random_state(state); }
-};
 struct ThreadsGuard {
   int threads = num_threads();
   ~ThreadsGuard() { set_num_threads(threads); }
@@ -106,7 +102,7 @@ class Runs {
   const AttentionProfilerOptions& options_;
   double work_;
   double done_ = 0;
-  RandomGuard random_;
+  RandomStateGuard random_;
 };
 
 double sum_of_squares(const Lengths& lengths) {

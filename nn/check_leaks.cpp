@@ -12,15 +12,6 @@
 namespace tapegrad::nn {
 namespace {
 
-class RandomStateGuard {
- public:
-  ~RandomStateGuard() { set_random_state(before_); }
-  void again() const { set_random_state(before_); }
-
- private:
-  RandomState before_ = random_state();
-};
-
 /// Something else for every element: for an id the next larger one of those there, for a number a random one.
 Tensor replacement(const std::string& check, const Tensor& inputs) {
   if (is_floating(inputs.dtype())) return randn(inputs.shape(), inputs.dtype());

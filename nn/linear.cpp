@@ -19,6 +19,16 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, const Linear
   if (options.bias) bias_ = register_parameter("bias", init::uniform_(empty({out_features}), -bound, bound));
 }
 
+Linear::Linear(const Tensor& weight, const Tensor& bias) : Module("Linear") {
+  if (weight.rank() != 2 || (bias.defined() && bias.shape() != Shape{weight.size(0)}))
+    throw ShapeError(
+        fmt::format("Linear: weight must be [out_features, in_features] and bias [out_features]; got {} and {}",
+                    weight.shape(), bias.defined() ? bias.shape().to_string() : "no bias"));
+  describe(fmt::format("in_features={}, out_features={}, bias={}", weight.size(1), weight.size(0), bias.defined()));
+  weight_ = register_parameter("weight", weight);
+  if (bias.defined()) bias_ = register_parameter("bias", bias);
+}
+
 void Linear::check(const Tensor& x) const {
   if (x.rank() == 0 || x.size(-1) != in_features())
     throw ShapeError(

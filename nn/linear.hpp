@@ -12,6 +12,9 @@ struct LinearOptions {
 class Linear : public Module {
  public:
   Linear(std::int64_t in_features, std::int64_t out_features, const LinearOptions& options = {});
+  /// Of these parameters, [out_features, in_features] and [out_features] or undefined. Those of another module are then
+  /// tied: trained and saved as one. ShapeError, GradError.
+  explicit Linear(const Tensor& weight, const Tensor& bias = {});
 
   /// x [..., in_features] -> [..., out_features].
   Tensor forward(const Operand& x) const;

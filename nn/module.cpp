@@ -1,7 +1,10 @@
 #include <tapegrad/nn/module.hpp>
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <atomic>
+#include <map>
 
 #include <fmt/format.h>
 
@@ -9,7 +12,7 @@
 
 namespace tapegrad::nn {
 
-struct Module::State {
+struct Module::State : std::enable_shared_from_this<State> {
   std::string type;
   std::string arguments;
   std::string name;
@@ -62,9 +65,10 @@ struct Module::State {
                                   operation, wanted));
   }
 
-  std::int64_t count() {
+  std::int64_t count(bool trainable = false) {
     std::int64_t total = 0;
-    for (const auto& [unused, parameter] : distinct(&State::parameters)) total += parameter.numel();
+    for (const auto& [unused, parameter] : distinct(&State::parameters))
+      if (!trainable || parameter.requires_grad()) total += parameter.numel();
     return total;
   }
 
@@ -81,7 +85,19 @@ struct Module::State {
     return list;
   }
 
-  void print(std::string& text, const std::string& label, int depth) {
+  /// What another tree must have as well to be copied from, line by line; a tied tensor's tells the first of its names.
+  std::vector<std::string> outline() {
+    std::vector<std::string> lines;
+    std::map<const autograd::TensorBody*, std::string> first;
+    walk([&](const State& state, const std::string& prefix) { lines.push_back(prefix + " " + state.type); });
+    walk_tensors([&](const Tensor& tensor, const std::string& name) {
+      const auto [at, is_new] = first.emplace(tensor.body(), name);
+      lines.push_back(fmt::format("{} {}{}", name, tensor.shape(), is_new ? "" : " tied to " + at->second));
+    });
+    return lines;
+  }
+
+  void print(std::string& text, const std::string& label, int depth, std::int64_t whole) {
     text += fmt::format("{:{}}{}{}", "", 2 * depth, label, type);
     if (!arguments.empty()) text += "(" + arguments + ")";
     const char* separator = ": ";
@@ -90,11 +106,15 @@ struct Module::State {
         text += fmt::format("{}{} {}", separator, own, tensor.shape());
         separator = ", ";
       }
-    if (const std::int64_t parameters_below = count(); parameters_below > 0 || depth == 0)
+    if (const std::int64_t parameters_below = count(); parameters_below > 0 || depth == 0) {
       text += fmt::format("{}{} parameter{}", separator, parameters_below, parameters_below == 1 ? "" : "s");
+      if (depth > 0)
+        text += fmt::format(" ({:.1f} %)", 100.0 * static_cast<double>(parameters_below) / static_cast<double>(whole));
+      if (const std::int64_t frozen = parameters_below - count(true)) text += fmt::format(", {} frozen", frozen);
+    }
     for (const auto& [child_name, child] : children) {
       text += "\n";
-      child->print(text, child_name + ": ", depth + 1);
+      child->print(text, child_name + ": ", depth + 1, whole);
     }
   }
 };
@@ -112,6 +132,47 @@ std::vector<NamedTensor> Module::named_parameters() const { return state_->disti
 std::vector<NamedTensor> Module::named_buffers() const { return state_->distinct(&State::buffers); }
 
 std::int64_t Module::num_parameters() const { return state_->count(); }
+
+std::vector<NamedModule> Module::named_modules() const {
+  std::vector<NamedModule> list;
+  state_->walk([&](State& state, const std::string& prefix) {
+    const auto same = [&](const NamedModule& seen) { return seen.module.state_.get() == &state; };
+    if (std::none_of(list.begin(), list.end(), same))
+      list.push_back({prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1), Module(state.shared_from_this())});
+  });
+  return list;
+}
+
+Tensor Module::tensor(const std::string& name) const {
+  Tensor found;
+  state_->walk_tensors([&](const Tensor& tensor, const std::string& own) {
+    if (own == name) found = tensor;
+  });
+  if (!found.defined())
+    throw ValueError(
+        fmt::format("{}::tensor: expected the name of a parameter or buffer; got \"{}\"", state_->type, name));
+  return found;
+}
+
+void Module::requires_grad_(const std::string& pattern, bool requires_grad) const {
+  std::string names;
+  Tensors matching;
+  state_->walk([&](const State& state, const std::string& prefix) {
+    for (const auto& [own, parameter] : state.parameters) {
+      names += (names.empty() ? "" : ", ") + prefix + own;
+      if (fnmatch(pattern.c_str(), (prefix + own).c_str(), 0) == 0) matching.push_back(parameter);
+    }
+  });
+  if (matching.empty())
+    throw ValueError(
+        fmt::format("{}::requires_grad_: the pattern must match the name of a parameter; got \"{}\"; the "
+                    "names are {}",
+                    state_->type, pattern, names));
+  for (Tensor& parameter : matching) {
+    parameter.requires_grad_(requires_grad);
+    if (!requires_grad) parameter.set_grad({});
+  }
+}
 
 void Module::train(bool on) {
   state_->walk([on](State& state, const std::string&) { state.training = on; });
@@ -169,11 +230,39 @@ LoadReport Module::load_state_dict(const StateDict& entries, bool strict) {
   return report;
 }
 
+void Module::copy_from(const Module& model) {
+  std::vector<std::string> own = state_->outline(), wanted = model.state_->outline();
+  const std::size_t lines = std::max(own.size(), wanted.size());
+  own.resize(lines, "nothing");
+  wanted.resize(lines, "nothing");
+  if (const auto [here, there] = std::mismatch(own.begin(), own.end(), wanted.begin()); here != own.end())
+    throw ValueError(
+        fmt::format("{}::copy_from: both modules must have the same parts, shapes and tied tensors; got {} "
+                    "where the other has {}; make both from the same arguments",
+                    state_->type, *here, *there));
+  NoGradGuard no_grad;
+  Tensors to, from;
+  state_->walk_tensors([&](const Tensor& tensor, const std::string&) { to.push_back(tensor); });
+  model.state_->walk_tensors([&](const Tensor& tensor, const std::string&) { from.push_back(tensor); });
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    if (to[i].dtype() != from[i].dtype()) {
+      to[i].set_grad({});
+      to[i].mutable_array() = from[i].array().copy();
+    }
+    core::copy_into(to[i].mutable_array(), from[i].array());
+    if (is_floating(to[i].dtype())) to[i].requires_grad_(from[i].requires_grad());
+  }
+  const std::vector<NamedModule> parts = named_modules(), theirs = model.named_modules();
+  for (std::size_t i = 0; i < parts.size(); ++i) parts[i].module.state_->training = theirs[i].module.state_->training;
+}
+
 std::string Module::to_string() const {
   std::string text;
-  state_->print(text, "", 0);
+  state_->print(text, "", 0, num_parameters());
   return text;
 }
+
+const std::string& Module::type() const { return state_->type; }
 
 const std::string& Module::name() const { return state_->name; }
 
@@ -219,11 +308,9 @@ Tensor Module::finished(Tensor output) const {
 }
 
 EvalGuard::EvalGuard(const Module& module) {
-  const auto visit = [this](const auto& self, const std::shared_ptr<Module::State>& state) -> void {
-    before_.emplace_back(state, std::exchange(state->training, false));
-    for (const auto& [name, child] : state->children) self(self, child);
-  };
-  visit(visit, module.state_);
+  module.state_->walk([this](Module::State& state, const std::string&) {
+    before_.emplace_back(state.shared_from_this(), std::exchange(state.training, false));
+  });
 }
 
 EvalGuard::~EvalGuard() {

@@ -6,6 +6,7 @@
 
 #include <tapegrad/autograd/state_dict.hpp>
 #include <tapegrad/core/error.hpp>
+#include <tapegrad/core/random.hpp>
 #include <tapegrad/core/scope.hpp>
 
 namespace tapegrad::nn {
@@ -20,6 +21,7 @@ struct LoadReport {
 };
 
 class Module;
+struct NamedModule;
 /// What looks at the results of calls: register_forward_hook.
 using ForwardHooks = autograd::HookList<Tensor, Module>;
 using ForwardHookHandle = ForwardHooks::Handle;
@@ -45,6 +47,18 @@ class Module {
   std::vector<NamedTensor> named_parameters() const;
   std::vector<NamedTensor> named_buffers() const;
   std::int64_t num_parameters() const;
+  /// This module, under the empty name, and all below it: each once, under the first of its names.
+  std::vector<NamedModule> named_modules() const;
+  /// Calls visit(module) for each of them.
+  template <class Visit>
+  void apply(const Visit& visit) const;
+  /// The parameter or buffer of this dotted name; ValueError if there is none.
+  Tensor tensor(const std::string& name) const;
+
+  /// Sets which parameters want a gradient: those of which a name matches the pattern, in which * stands for any text
+  /// and ? for a character ("*" is all of them). ValueError if none does. What is frozen loses its gradient, so that
+  /// optimizers leave it alone.
+  void requires_grad_(const std::string& pattern, bool requires_grad = true) const;
 
   /// Sets the mode of the whole tree: Dropout acts in training alone.
   void train(bool on = true);
@@ -61,6 +75,9 @@ class Module {
   /// Copies values in, converted to the module's dtypes. One error lists all missing, unexpected (both only if
   /// `strict`) and wrongly shaped entries, and then nothing is changed.
   LoadReport load_state_dict(const StateDict& entries, bool strict = true);
+  /// Takes over values, dtypes, modes and which parameters want a gradient; hooks stay where they are. ValueError,
+  /// before anything changes, unless both trees have the same names, shapes and tied tensors.
+  void copy_from(const Module& model);
 
   /// Calls `hook(module, output)` at the end of every call of this module, under its name in the path of errors. If the
   /// hook returns a defined tensor, the call gives that one instead; one that returns nothing observes. A module of
@@ -70,8 +87,10 @@ class Module {
     return add_forward_hook(ForwardHooks::hook_of("register_forward_hook", std::move(hook)));
   }
 
-  /// The tree, with shapes and counts.
+  /// The tree, with shapes, counts, and shares of the whole.
   std::string to_string() const;
+  /// What it was called by its class, as in the printed tree.
+  const std::string& type() const;
   /// The name that it was first registered under; empty for a root.
   const std::string& name() const;
 
@@ -98,11 +117,33 @@ class Module {
  private:
   friend class EvalGuard;
   struct State;
+  explicit Module(std::shared_ptr<State> state) : state_(std::move(state)) {}
   void adopt(const std::string& name, const Module& child);
   ForwardHookHandle add_forward_hook(ForwardHooks::Hook hook) const;
 
   std::shared_ptr<State> state_;
 };
+
+struct NamedModule {
+  std::string name;
+  Module module;
+};
+
+template <class Visit>
+void Module::apply(const Visit& visit) const {
+  for (const auto& [name, module] : named_modules()) visit(module);
+}
+
+/// A model of its own that is as `model` is: made by M's constructor from `arguments`, it then takes over what
+/// Module::copy_from says. (Copying a handle shares; and the members of a class of your own can be bound to new modules
+/// by its constructor alone.) No random numbers are used up.
+template <std::derived_from<Module> M, class... Arguments>
+requires std::constructible_from<M, const Arguments&...> M clone(const M& model, const Arguments&... arguments) {
+  const RandomStateGuard random;
+  M copy = M(arguments...);
+  copy.copy_from(model);
+  return copy;
+}
 
 /// While it lives, the whole tree is in evaluation mode; afterwards each part is again in its own.
 class EvalGuard {

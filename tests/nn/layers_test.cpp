@@ -102,6 +102,21 @@ TEST(ActivationsTest, KnownValues) {
   EXPECT_NEAR(nn::Tanh()(one).item(), std::tanh(1.0), 1e-12);
   EXPECT_NEAR(nn::Sigmoid()(one).item(), 0.7310585786300049, 1e-12);
   EXPECT_EQ(nn::ReLU()(-1 * one).item(), 0.0);
+  EXPECT_NEAR(nn::LeakyReLU(0.2)(-1 * one).item(), -0.2, 1e-12);
+  EXPECT_NEAR(nn::ELU(2)(-1 * one).item(), 2 * std::expm1(-1.0), 1e-12);
+  EXPECT_NEAR(nn::Softplus()(one).item(), std::log1p(std::exp(1.0)), 1e-12);
+  EXPECT_EQ(nn::Softmax(0)(one).item(), 1.0);
+  EXPECT_EQ(nn::LogSoftmax(-1)(one).item(), 0.0);
+  EXPECT_EQ(nn::LeakyReLU(0.2).to_string(), "LeakyReLU(negative_slope=0.2): 0 parameters");
+}
+
+TEST(ActivationsTest, AreModulesOfAnyFunction) {
+  nn::Sequential model(nn::Function("Square", [](const tg::Tensor& x) { return tg::square(x); }), nn::Softmax(2));
+  int calls = 0;
+  model.named_modules()[1].module.register_forward_hook(
+      [&](const nn::Module& module, const tg::Tensor& y) { calls += module.type() == "Square" && y.item() == 9; });
+  EXPECT_THROW(model(tg::tensor({3.0})), tg::Error);
+  EXPECT_EQ(calls, 1);
 }
 
 TEST(ContainersTest, SequentialAppliesInOrder) {

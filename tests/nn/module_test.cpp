@@ -166,15 +166,117 @@ TEST(ModuleTest, ConvertsInPlace) {
 }
 
 TEST(ModuleTest, PrintsItsTree) {
-  EXPECT_EQ(fmt::format("{}", Model()),
-            "Module: 45 parameters\n"
-            "  left: Module: scale [3], steps [1], 12 parameters\n"
-            "    inner: Linear(in_features=2, out_features=3, bias=true): weight [3, 2], bias [3], 9 parameters\n"
-            "    drop: Dropout(p=0.5)\n"
-            "  layers: ModuleList: 12 parameters\n"
-            "    0: Linear(in_features=3, out_features=3, bias=true): weight [3, 3], bias [3], 12 parameters\n"
-            "  tail: Sequential: 21 parameters\n"
-            "    0: Linear(in_features=3, out_features=4, bias=true): weight [4, 3], bias [4], 16 parameters\n"
-            "    1: ReLU\n"
-            "    2: Linear(in_features=4, out_features=1, bias=true): weight [1, 4], bias [1], 5 parameters");
+  Model model;
+  model.requires_grad_("tail.0.*", false);
+  EXPECT_EQ(
+      fmt::format("{}", model),
+      "Module: 45 parameters, 16 frozen\n"
+      "  left: Module: scale [3], steps [1], 12 parameters (26.7 %)\n"
+      "    inner: Linear(in_features=2, out_features=3, bias=true): weight [3, 2], bias [3], 9 parameters (20.0 %)\n"
+      "    drop: Dropout(p=0.5)\n"
+      "  layers: ModuleList: 12 parameters (26.7 %)\n"
+      "    0: Linear(in_features=3, out_features=3, bias=true): weight [3, 3], bias [3], 12 parameters (26.7 %)\n"
+      "  tail: Sequential: 21 parameters (46.7 %), 16 frozen\n"
+      "    0: Linear(in_features=3, out_features=4, bias=true): weight [4, 3], bias [4], 16 parameters (35.6 %), "
+      "16 frozen\n"
+      "    1: ReLU\n"
+      "    2: Linear(in_features=4, out_features=1, bias=true): weight [1, 4], bias [1], 5 parameters (11.1 %)");
+  EXPECT_EQ(nn::ReLU().to_string(), "ReLU: 0 parameters");
+}
+
+TEST(ModuleTest, FreezesByPattern) {
+  Model model;
+  model(tg::ones({4, 2})).sum().backward();
+  const tg::Tensor kept = model.layers[0].weight().grad().clone();
+  model.requires_grad_("*.inner.*", false);
+  model.requires_grad_("layers.?.bias", false);
+  for (const auto& [name, tensor] : model.named_parameters()) {
+    const bool frozen = has(name, "inner") || name == "layers.0.bias";
+    EXPECT_EQ(tensor.requires_grad(), !frozen) << name;
+    EXPECT_EQ(tensor.grad().defined(), !frozen) << name;
+  }
+  EXPECT_TRUE(tg::equal(model.layers[0].weight().grad(), kept));
+  const tg::Tensor before = model.left.inner.weight().clone();
+  tg::optim::AdamW optimizer(model.parameters(), {.lr = 0.1, .weight_decay = 0.5});
+  model(tg::ones({4, 2})).sum().backward();
+  optimizer.step();
+  EXPECT_TRUE(tg::equal(model.left.inner.weight(), before));
+  EXPECT_FALSE(tg::equal(model.layers[0].weight().grad(), kept));
+  model.requires_grad_("*");
+  for (const tg::Tensor& parameter : model.parameters()) EXPECT_TRUE(parameter.requires_grad());
+  const std::string text = error_of([&] { model.requires_grad_("block*", false); });
+  EXPECT_TRUE(has(text, "\"block*\"") && has(text, "left.scale, left.inner.weight")) << text;
+}
+
+TEST(ModuleTest, ListsAndVisitsItsModules) {
+  const Model model;
+  std::vector<std::string> found, types;
+  for (const auto& [name, module] : model.named_modules()) found.push_back(name);
+  EXPECT_EQ(found, (std::vector<std::string>{"", "left", "left.inner", "left.drop", "layers", "layers.0", "tail",
+                                             "tail.0", "tail.1", "tail.2"}));
+  model.apply([&](const nn::Module& module) {
+    types.push_back(module.type());
+    if (module.type() == "Linear") nn::init::zeros_(module.tensor("bias"));
+  });
+  EXPECT_EQ(types[1] + types[2] + types[5], "ModuleLinearLinear");
+  EXPECT_TRUE(tg::equal(model.left.inner.bias(), tg::zeros({3})));
+  EXPECT_EQ(model.tensor("left.steps").body(), model.left.steps.body());
+  EXPECT_THROW(model.tensor("left"), tg::ValueError);
+
+  struct Twice : nn::Module {
+    nn::Linear a = register_module("a", nn::Linear(1, 1));
+    nn::Linear b = register_module("b", a);
+  };
+  EXPECT_EQ(Twice().named_modules().size(), 2u);
+}
+
+TEST(CloneTest, IsTheSameModelOfItsOwn) {
+  Model model;
+  model.to(tg::float64);
+  model.left.drop.eval();
+  model.requires_grad_("tail.*", false);
+  tg::manual_seed(3);
+  const Model copy = nn::clone(model);
+  EXPECT_EQ(tg::random_state().position, 0u);
+  const tg::StateDict theirs = model.state_dict();
+  for (const auto& [name, tensor] : copy.state_dict()) {
+    EXPECT_EQ(tensor.dtype(), tg::float64);
+    EXPECT_TRUE(tg::equal(tensor, theirs.at(name))) << name;
+  }
+  EXPECT_TRUE(copy.is_training() && copy.left.is_training() && !copy.left.drop.is_training());
+  for (const auto& [name, tensor] : copy.named_parameters())
+    EXPECT_EQ(tensor.requires_grad(), !name.starts_with("tail"));
+  const tg::Tensor x = tg::randn({4, 2}, tg::float64), before = Model(copy)(x);
+  EXPECT_TRUE(tg::equal(before, model(x)));
+  for (const tg::Tensor& parameter : model.parameters()) nn::init::zeros_(parameter);
+  EXPECT_TRUE(tg::equal(Model(copy)(x), before));
+}
+
+TEST(CloneTest, TakesTheArgumentsOfTheConstructor) {
+  const nn::Linear layer(3, 2, {.bias = false});
+  const nn::Linear copy = nn::clone(layer, 3, 2, nn::LinearOptions{.bias = false});
+  EXPECT_TRUE(tg::equal(copy.weight(), layer.weight()));
+  const std::string text = error_of([&] { nn::clone(layer, 3, 4, nn::LinearOptions{.bias = false}); });
+  EXPECT_TRUE(has(text, "got weight [4, 3] where the other has weight [2, 3]")) << text;
+  EXPECT_TRUE(has(error_of([&] { nn::clone(layer, 3, 2); }), "got bias [2] where the other has nothing"));
+}
+
+TEST(CloneTest, TiedTensorsStayTied) {
+  struct Tied : nn::Module {
+    nn::Embedding token = register_module("token", nn::Embedding(5, 3));
+    nn::Linear head = register_module("head", nn::Linear(token.weight()));
+  };
+  struct Apart : nn::Module {
+    nn::Embedding token = register_module("token", nn::Embedding(5, 3));
+    nn::Linear head = register_module("head", nn::Linear(3, 5, {.bias = false}));
+  };
+  const Tied model, copy = nn::clone(model);
+  EXPECT_EQ(copy.parameters().size(), 1u);
+  EXPECT_EQ(copy.head.weight().body(), copy.token.weight().body());
+  EXPECT_NE(copy.head.weight().body(), model.head.weight().body());
+  copy.head(copy.token(tg::tensor({1, 2}))).sum().backward();
+  EXPECT_TRUE(copy.token.weight().grad().defined() && !model.token.weight().grad().defined());
+  EXPECT_TRUE(has(error_of([&] { Apart().copy_from(model); }), "head.weight [5, 3] tied to token.weight"));
+  EXPECT_THROW(nn::Linear(tg::ones({3})), tg::ShapeError);
+  EXPECT_THROW(nn::Linear(tg::ones({3, 2}), tg::ones({2})), tg::ShapeError);
 }
