@@ -15,6 +15,7 @@
 #include "interrupt.hpp"
 #include "resume.hpp"
 #include "settings.hpp"
+#include "train_checks.hpp"
 
 namespace toy_lm {
 namespace {
@@ -103,6 +104,7 @@ void compare(const std::string& whole, const std::string& parts, std::int64_t fi
 }  // namespace
 
 void verify_resume(const TrainOptions& options, std::optional<int> threads) {
+  check(options);
   if (options.steps < 2)
     throw BadInput(fmt::format("--steps: must be at least 2 for --verify-resume; got {}", options.steps));
   const InterruptGuard interrupt;  // those runs are interrupted too
