@@ -68,7 +68,10 @@
 #include <tapegrad/training/checkpoint.hpp>
 #include <tapegrad/training/data_loader.hpp>
 #include <tapegrad/training/dataset.hpp>
+#include <tapegrad/training/metrics.hpp>
+#include <tapegrad/training/progress.hpp>
 #include <tapegrad/training/text_windows.hpp>
 #include <tapegrad/training/token_file.hpp>
 #include <tapegrad/training/tokenizer.hpp>
 #include <tapegrad/training/tokenizer_bpe.hpp>
+#include <tapegrad/training/trainer.hpp>

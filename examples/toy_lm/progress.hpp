@@ -1,33 +1,7 @@
-// How a run is going: one line that renews itself on a terminal, plain lines now and then elsewhere.
+// How a run is going: the library's progress line.
 #pragma once
-#include <chrono>
-#include <cstdint>
-#include <string>
+#include <tapegrad/training/progress.hpp>
 
 namespace toy_lm {
-
-struct ProgressState {
-  std::int64_t step;  // steps done
-  std::int64_t steps;
-  double loss;
-  double lr;
-  double tokens_per_second;
-};
-
-class Progress {
- public:
-  Progress();
-  /// Shows the state if the last showing is long enough ago.
-  void update(const ProgressState& state);
-  /// A line that stays.
-  void print(const std::string& line);
-
- private:
-  using Clock = std::chrono::steady_clock;
-  bool terminal_;
-  bool line_open_ = false;
-  Clock::time_point start_;
-  Clock::time_point next_;
-};
-
-}  // namespace toy_lm
+using tapegrad::Progress;
+}

@@ -1,11 +1,12 @@
-#include "progress.hpp"
+#include <tapegrad/training/progress.hpp>
 
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
-namespace toy_lm {
+namespace tapegrad {
 namespace {
 
 std::string duration(double seconds) {
@@ -16,14 +17,16 @@ std::string duration(double seconds) {
 
 }  // namespace
 
-Progress::Progress() : terminal_(::isatty(STDOUT_FILENO) == 1), start_(Clock::now()), next_(start_) {}
+Progress::Progress(std::int64_t steps_before)
+    : steps_before_(steps_before), terminal_(::isatty(STDOUT_FILENO) == 1), start_(Clock::now()), next_(start_) {}
 
 void Progress::update(const ProgressState& state) {
   const auto now = Clock::now();
   if (now < next_) return;
   next_ = now + std::chrono::milliseconds(terminal_ ? 100 : 5000);
   const double elapsed = std::chrono::duration<double>(now - start_).count();
-  const double left = elapsed / static_cast<double>(state.step) * static_cast<double>(state.steps - state.step);
+  const double rate = elapsed / static_cast<double>(std::max<std::int64_t>(state.step - steps_before_, 1));
+  const double left = rate * static_cast<double>(state.steps - state.step);
   const std::string line = fmt::format("step {:>{}}/{}  loss {:.4f}  lr {:.2e}  {:.0f} tokens/s  {} left", state.step,
                                        fmt::formatted_size("{}", state.steps), state.steps, state.loss, state.lr,
                                        state.tokens_per_second, duration(left));
@@ -38,4 +41,4 @@ void Progress::print(const std::string& line) {
   std::fflush(stdout);
 }
 
-}  // namespace toy_lm
+}  // namespace tapegrad
