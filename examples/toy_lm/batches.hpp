@@ -14,8 +14,10 @@ struct Batch {
 /// Windows that start anywhere, from this thread's random generator.
 Batch random_batch(const std::vector<std::int64_t>& tokens, std::int64_t batch, std::int64_t context);
 
-/// The mean loss over the text cut into windows of the model's context that don't overlap, without dropout. With
-/// `most_windows`: over so many of them, evenly spread, always the same ones.
-double evaluate(Gpt model, const std::vector<std::int64_t>& tokens, std::int64_t most_windows = 0);
+/// The mean loss over the text cut into windows of the model's context, without dropout. Windows overlap by `unscored`
+/// characters, fewer than the context, that are only read: what is predicted has at least so many before it. With
+/// `most_windows`: over so many windows, evenly spread, always the same ones.
+double evaluate(Gpt model, const std::vector<std::int64_t>& tokens, std::int64_t most_windows = 0,
+                std::int64_t unscored = 0);
 
 }  // namespace toy_lm

@@ -1,5 +1,7 @@
 // A character-level GPT (Radford et al., 2019), small: pre-norm blocks, causal attention, head tied to the embedding.
 #pragma once
+#include <optional>
+#include <string>
 #include <tapegrad/tapegrad.hpp>
 
 namespace toy_lm {
@@ -14,6 +16,9 @@ struct GptConfig {
   std::int64_t heads = 4;
   std::int64_t width = 128;
   double dropout = 0.0;
+  /// "gpt2": learned positions, LayerNorm, GELU. "modern": rotary positions, RMSNorm, SwiGLU, normalised queries and
+  /// keys; not more parameters.
+  std::string blocks = "gpt2";
   bool bias = false;
   nn::FeedForward feed_forward = nn::FeedForward::gelu;
 };
@@ -41,10 +46,10 @@ class Gpt : public nn::Module {
 
   GptConfig config_;
   nn::Embedding token_;
-  nn::Embedding position_;
+  std::optional<nn::Embedding> position_;
   nn::Dropout dropout_;
   nn::ModuleList<nn::TransformerBlock> blocks_;
-  nn::LayerNorm norm_;
+  nn::Norm norm_;
 };
 
 }  // namespace toy_lm

@@ -29,8 +29,9 @@ GptConfig read_config(const tg::AnnotatedStateDict& file, std::int64_t vocabular
                    .width = read_number(file.metadata, "width")};
   const tg::Tensor* token = file.entries.find("token.weight");
   const tg::Tensor* position = file.entries.find("position.weight");
-  if (!token || !position || token->shape() != tg::Shape{vocabulary, config.width} ||
-      position->shape() != tg::Shape{config.context, config.width} || config.width % config.heads != 0 ||
+  if (!position) config.blocks = "modern";
+  if (!token || token->shape() != tg::Shape{vocabulary, config.width} ||
+      (position && position->shape() != tg::Shape{config.context, config.width}) || config.width % config.heads != 0 ||
       config.layers > static_cast<std::int64_t>(file.entries.size()))
     throw BadInput("its tensors don't fit the vocabulary, context, layers, heads and width in its metadata");
   return config;

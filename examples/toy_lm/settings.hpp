@@ -12,18 +12,23 @@ namespace toy_lm {
 template <class Options, class Visit>
 void each_setting(Options& options, const Visit& visit) {
   visit("--batch", options.batch);
+  visit("--accumulate", options.accumulate);
   visit("--context", options.model.context);
   visit("--layers", options.model.layers);
   visit("--heads", options.model.heads);
   visit("--width", options.model.width);
+  visit("--blocks", options.model.blocks);
   visit("--dropout", options.model.dropout);
+  visit("--optimizer", options.optimizer);
   visit("--lr", options.lr);
+  visit("--muon-lr", options.muon_lr);
   visit("--min-lr", options.min_lr);
   visit("--warmup", options.warmup);
   visit("--schedule-steps", options.schedule_steps);
   visit("--weight-decay", options.weight_decay);
   visit("--beta2", options.beta2);
   visit("--clip", options.clip);
+  visit("--ema", options.ema);
   visit("--eval-every", options.eval_every);
   visit("--seed", options.seed);
 }

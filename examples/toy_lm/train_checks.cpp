@@ -45,6 +45,10 @@ bool all_finite(const tg::Tensor& x) { return tg::all(tg::isfinite(x)).item() !=
 void check(const TrainOptions& options) {
   at_least("--steps", options.steps, 1);
   at_least("--batch", options.batch, 1);
+  at_least("--accumulate", options.accumulate, 1);
+  if (options.batch % options.accumulate != 0)
+    throw BadInput(fmt::format("--accumulate: must divide --batch; got {} parts of a batch of {}", options.accumulate,
+                               options.batch));
   at_least("--context", options.model.context, 1);
   at_least("--layers", options.model.layers, 1);
   at_least("--heads", options.model.heads, 1);
@@ -59,9 +63,11 @@ void check(const TrainOptions& options) {
                                options.model.width));
   in_range("--dropout", options.model.dropout, options.model.dropout >= 0 && options.model.dropout < 1, "in [0, 1)");
   in_range("--lr", options.lr, options.lr > 0, "above 0");
+  in_range("--muon-lr", options.muon_lr, options.muon_lr > 0, "above 0");
   in_range("--min-lr", options.min_lr, options.min_lr >= 0 && options.min_lr <= options.lr, "from 0 to --lr");
   in_range("--weight-decay", options.weight_decay, options.weight_decay >= 0, "at least 0");
   in_range("--beta2", options.beta2, options.beta2 >= 0 && options.beta2 < 1, "in [0, 1)");
+  in_range("--ema", options.ema, options.ema >= 0 && options.ema < 1, "in [0, 1)");
   in_range("--clip", options.clip, options.clip > 0, "above 0");
   check_memory(options);
 }
@@ -83,7 +89,7 @@ void check_folder(const std::string& path) {
   const auto metrics = folder / "metrics.csv";
   if (std::filesystem::is_regular_file(metrics) && !std::ofstream(metrics, std::ios::app))
     throw BadInput(fmt::format("--out '{}': metrics.csv is there and can't be written", path));
-  for (const char* name : {"model.safetensors", "metrics.csv", "checkpoint.safetensors"})
+  for (const char* name : {"model.safetensors", "metrics.csv", "checkpoint.safetensors", "report.html"})
     if (std::filesystem::is_directory(folder / name))
       throw BadInput(fmt::format("--out '{}': a folder named {} is in the way", path, name));
 }
@@ -113,10 +119,10 @@ void check_finite(const Gpt& model, std::int64_t step, std::int64_t saved_step) 
       throw std::runtime_error(describe_not_finite(model, step, "update", NAN, saved_step));
 }
 
-void clip_gradients(const Gpt& model, double max_norm, std::int64_t step, std::int64_t saved_step) {
+double clip_gradients(const Gpt& model, double max_norm, std::int64_t step, std::int64_t saved_step) {
   const tg::Tensors parameters = model.parameters();
   try {
-    tg::optim::clip_grad_norm(parameters, max_norm, {.error_if_nonfinite = true});
+    return tg::optim::clip_grad_norm(parameters, max_norm, {.error_if_nonfinite = true});
   } catch (const tg::ValueError&) {
     double squares = 0;
     for (const tg::Tensor& parameter : parameters)

@@ -16,8 +16,8 @@ std::string describe_not_finite(const Gpt& model, std::int64_t step, const std::
                                 std::int64_t saved_step);
 /// std::runtime_error with that description if a parameter is not finite: such a model must not be saved.
 void check_finite(const Gpt& model, std::int64_t step, std::int64_t saved_step);
-/// Clips the norm of all gradients together. std::runtime_error with that description, and all gradients as they were,
-/// if the norm is not finite.
-void clip_gradients(const Gpt& model, double max_norm, std::int64_t step, std::int64_t saved_step);
+/// Clips the norm of all gradients together and returns what it was. std::runtime_error with that description, and all
+/// gradients as they were, if the norm is not finite.
+double clip_gradients(const Gpt& model, double max_norm, std::int64_t step, std::int64_t saved_step);
 
 }  // namespace toy_lm

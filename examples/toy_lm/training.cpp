@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <sstream>
 
 #include "attention.hpp"
 #include "bad_input.hpp"
@@ -18,11 +17,16 @@
 #include "interrupt.hpp"
 #include "model_file.hpp"
 #include "progress.hpp"
+#include "recipe.hpp"
+#include "report.hpp"
 #include "resume.hpp"
+#include "settings.hpp"
 #include "train_checks.hpp"
 
 namespace toy_lm {
 namespace {
+
+const std::string kMetricsHeader = "step,train_loss,val_loss,lr,tokens_per_s\n";
 
 /// The median of the last `most` values.
 double median(const std::vector<double>& values, std::size_t most) {
@@ -32,13 +36,16 @@ double median(const std::vector<double>& values, std::size_t most) {
   return *middle;
 }
 
-/// Matrices decay (embeddings are matrices), vectors don't.
-std::vector<tg::optim::ParamGroup> decay_groups(const Gpt& model, double weight_decay) {
-  tg::Tensors matrices, vectors;
-  for (const tg::Tensor& parameter : model.parameters())
-    (parameter.rank() >= 2 ? matrices : vectors).push_back(parameter);
-  return {{.parameters = matrices, .weight_decay = weight_decay}, {.parameters = vectors, .weight_decay = 0.0}};
-}
+/// While it lives, the model holds the average of its weights, if there is one.
+class Averaged {
+ public:
+  explicit Averaged(std::optional<tg::optim::Ema>& ema) {
+    if (ema) scope_.emplace(*ema);
+  }
+
+ private:
+  std::optional<tg::optim::Ema::Scope> scope_;
+};
 
 class Trainer {
  public:
@@ -46,22 +53,22 @@ class Trainer {
       : options_(options),
         corpus_(std::move(corpus)),
         model_(with_vocabulary(options.model, corpus_.vocabulary.size())),
-        optimizer_(decay_groups(model_, options.weight_decay), {.lr = options.lr, .betas = {0.9, options.beta2}}),
-        schedule_(optimizer_, {.total_steps = options.schedule_steps,
-                               .warmup_steps = std::min(options.warmup, options.schedule_steps),
-                               .min_lr = options.min_lr}) {}
+        optimizer_(make_optimizer(model_, options)),
+        schedule_(*optimizer_, make_schedule(options)) {
+    if (options.ema > 0) ema_.emplace(model_.parameters(), options.ema);
+  }
 
   void run() {
     if (options_.resume) load_run();
     announce();
     if (options_.resume) end_of_step();
     while (step_ < options_.steps) {
-      const double lr = optimizer_.lr();
-      const double loss = timed_step(++step_);
-      losses_ += loss;
+      const StepRecord record = timed_step(++step_);
+      losses_ += record.loss;
       ++losses_counted_;
+      history_.add(record);
       if (interrupt_.requested()) stop();  // before a line is written: who reads it may be gone
-      progress_.update({step_, options_.steps, loss, lr, tokens_per_second()});
+      progress_.update({step_, options_.steps, record.loss, record.lr, tokens_per_second()});
       end_of_step();
     }
     finish();
@@ -80,23 +87,38 @@ class Trainer {
     if (options_.resume) progress_.print(fmt::format("goes on after step {}", step_));
   }
 
-  double timed_step(std::int64_t step) {
+  StepRecord timed_step(std::int64_t step) {
     const auto start = std::chrono::steady_clock::now();
-    const double loss = train_step(step);
+    StepRecord record = train_step(step);
     seconds_.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-    return loss;
+    record.tokens_per_second = tokens_per_second(1);
+    return record;
   }
 
-  double train_step(std::int64_t step) {
+  StepRecord train_step(std::int64_t step) {
     const Batch batch = random_batch(corpus_.split.training, options_.batch, options_.model.context);
-    const tg::Tensor loss = model_.loss(batch.ids, batch.targets);
-    optimizer_.zero_grad();
-    loss.backward();
-    const double value = loss.item();
+    const double lr = optimizer_->lr();
+    optimizer_->zero_grad();
+    const double value = add_gradients(batch);
     if (!std::isfinite(value)) throw std::runtime_error(describe_not_finite(model_, step, "loss", value, saved_step_));
-    clip_gradients(model_, options_.clip, step, saved_step_);
-    optimizer_.step();
+    const double norm = clip_gradients(model_, options_.clip, step, saved_step_);
+    optimizer_->step();
     schedule_.step();
+    if (ema_) ema_->update();
+    return {.step = step, .loss = value, .lr = lr, .gradient_norm = norm, .tokens_per_second = 0};
+  }
+
+  /// The gradients of the batch's mean loss, which is returned, as the mean over its parts.
+  double add_gradients(const Batch& batch) const {
+    const std::int64_t rows = options_.batch / options_.accumulate;
+    const double share = 1.0 / static_cast<double>(options_.accumulate);
+    double value = 0;
+    for (std::int64_t first = 0; first < options_.batch; first += rows) {
+      const tg::Tensor loss =
+          model_.loss(batch.ids.slice(0, first, first + rows), batch.targets.slice(0, first, first + rows)) * share;
+      loss.backward();
+      value += loss.item();
+    }
     return value;
   }
 
@@ -104,11 +126,12 @@ class Trainer {
     try {
       const std::string path = checkpoint_path(options_.out);
       check_same_text(tg::read_checkpoint_note(path).metadata, corpus_);
-      tg::CheckpointNote note = tg::load_checkpoint(path, model_, optimizer_, parts());
+      tg::CheckpointNote note = tg::load_checkpoint(path, model_, *optimizer_, parts());
       step_ = saved_step_ = note.step;
       losses_ = note.extra.at("losses").item();
       losses_counted_ = static_cast<std::int64_t>(note.extra.at("losses_counted").item());
       rows_ = note.metadata["metrics"];
+      history_ = History::from_json(note.metadata["history"]);
       speed_before_ = std::strtod(note.metadata["tokens_per_s"].c_str(), nullptr);
     } catch (const tg::Error& error) {
       throw BadInput(fmt::format("--resume: {}", error.what()));
@@ -140,17 +163,25 @@ class Trainer {
     check_finite(model_, step_, saved_step_);
     tg::CheckpointNote note{.step = step_, .metadata = describe_run(options_, corpus_)};
     note.metadata["metrics"] = rows_;
+    note.metadata["history"] = history_.to_json();
     note.metadata["tokens_per_s"] = fmt::to_string(tokens_per_second());
     note.extra = {{"losses", tg::tensor(losses_, tg::float64)}, {"losses_counted", tg::tensor(losses_counted_)}};
-    tg::save_checkpoint(checkpoint_path(options_.out), model_, optimizer_, parts(), note);
+    tg::save_checkpoint(checkpoint_path(options_.out), model_, *optimizer_, parts(), note);
     saved_step_ = step_;
   }
 
-  tg::CheckpointParts parts() { return {.schedule = schedule_}; }
+  tg::CheckpointParts parts() {
+    tg::CheckpointParts parts{.schedule = schedule_};
+    if (ema_) parts.ema = *ema_;
+    return parts;
+  }
 
   /// Returns the line for the metrics.
   std::string evaluate_and_report(bool last) {
-    validation_loss_ = evaluate(model_, corpus_.split.validation, last ? 0 : kEvaluationWindows);
+    const Averaged averaged(ema_);
+    // Beside the floor a loss must be of characters that have enough before them to tell where in a sentence they are.
+    validation_loss_ = evaluate(model_, corpus_.split.validation, last ? 0 : kEvaluationWindows,
+                                corpus_.floor ? options_.model.context / 2 : 0);
     if (!std::isfinite(validation_loss_))
       throw std::runtime_error(describe_not_finite(model_, step_, "validation loss", validation_loss_, saved_step_));
     save_model(options_.out + "/model.safetensors", model_, corpus_.vocabulary);
@@ -161,7 +192,36 @@ class Trainer {
     progress_.print(fmt::format("eval step {}: train_loss {:.4f}  val_loss {:.4f}{}", step_, train_loss,
                                 validation_loss_,
                                 corpus_.floor ? fmt::format("  (floor {:.4f})", *corpus_.floor) : ""));
+    sample_for_report();
+    write_report(options_.out + "/report.html", history_, facts(row));
     return row;
+  }
+
+  /// With random numbers of its own: what is learnt doesn't depend on it.
+  void sample_for_report() {
+    const tg::RandomState state = tg::random_state();
+    tg::manual_seed(static_cast<std::uint64_t>(options_.seed));
+    history_.add_sample(step_, sample(options_.model.context));
+    tg::set_random_state(state);
+  }
+
+  ReportFacts facts(const std::string& row) const {
+    ReportFacts facts;
+    facts.title = fmt::format("toy_lm on {}", corpus_.name);
+    facts.metrics = kMetricsHeader + rows_ + row;
+    facts.floor = corpus_.floor;
+    facts.settings = written_settings(options_);
+    facts.summary = {{"validation loss", fmt::format("{:.4f}", validation_loss_)},
+                     {"steps", fmt::format("{} of {}", step_, options_.steps)},
+                     {"parameters", fmt::to_string(model_.num_parameters())},
+                     {"characters seen", fmt::to_string(step_ * options_.batch * options_.model.context)},
+                     {"characters/s", fmt::format("{:.0f}", tokens_per_second())}};
+    const auto& text = corpus_.split.validation;
+    const std::vector<std::int64_t> read(text.begin(),
+                                         text.begin() + std::min<std::int64_t>(options_.model.context, 64));
+    for (const std::int64_t token : read) facts.characters.push_back(corpus_.vocabulary.decode(token));
+    facts.maps = attention_maps(model_, read);
+    return facts;
   }
 
   /// At first the lines of before the run was resumed. Not earlier: the metrics of another run in this folder stay as
@@ -169,7 +229,7 @@ class Trainer {
   void write_metrics(const std::string& row) {
     if (!metrics_.is_open()) {
       metrics_.open(options_.out + "/metrics.csv");
-      metrics_ << "step,train_loss,val_loss,lr,tokens_per_s\n" << rows_;
+      metrics_ << kMetricsHeader << rows_;
     }
     metrics_ << row << std::flush;
     if (!metrics_) throw tg::FileError("metrics: '" + options_.out + "/metrics.csv' could not be written");
@@ -179,14 +239,20 @@ class Trainer {
     progress_.print(fmt::format("final: steps={} val_loss={:.4f} tokens_per_s={:.0f}", options_.steps, validation_loss_,
                                 tokens_per_second(seconds_.size())));
     if (corpus_.floor) progress_.print(fmt::format("floor {:.2f}, loss {:.2f}", *corpus_.floor, validation_loss_));
+    const Averaged averaged(ema_);
     model_.eval();
     const auto& text = corpus_.split.validation;
     progress_.print("\n" + head_report(model_, {text.begin(), text.begin() + model_.config().context}));
-    std::string sample;
-    generate(model_, corpus_.vocabulary, {}, 300, {},
-             [&](std::int64_t token) { sample += corpus_.vocabulary.decode(token); });
-    progress_.print("\n" + sample + "\n");
-    progress_.print("model:   " + options_.out + "/model.safetensors\nmetrics: " + options_.out + "/metrics.csv");
+    progress_.print("\n" + sample(300) + "\n");
+    progress_.print(fmt::format("model:   {0}/model.safetensors\nmetrics: {0}/metrics.csv\nreport:  {0}/report.html",
+                                options_.out));
+  }
+
+  std::string sample(std::int64_t characters) const {
+    std::string text;
+    generate(model_, corpus_.vocabulary, {}, characters, {},
+             [&](std::int64_t token) { text += corpus_.vocabulary.decode(token); });
+    return text;
   }
 
   double tokens_per_second(std::size_t steps = 100) const {
@@ -197,10 +263,12 @@ class Trainer {
   const TrainOptions options_;
   Corpus corpus_;
   Gpt model_;
-  tg::optim::AdamW optimizer_;
-  tg::optim::CosineSchedule schedule_;
+  std::unique_ptr<tg::optim::Optimizer> optimizer_;
+  tg::optim::Schedule schedule_;
+  std::optional<tg::optim::Ema> ema_;
   std::ofstream metrics_;
   std::string rows_;  // the metrics, but for the header
+  History history_;
   Progress progress_;
   InterruptGuard interrupt_;
   std::vector<double> seconds_;  // of each training step

@@ -13,13 +13,17 @@ struct TrainOptions {
   std::string out = "toy_lm-out";
   std::int64_t steps = 2000;
   std::int64_t batch = 12;
-  GptConfig model;  // its vocabulary comes from the text
+  std::int64_t accumulate = 1;  // parts that a batch is computed in
+  GptConfig model;              // its vocabulary comes from the text
+  std::string optimizer = "adamw";
   double lr = 1e-3;
+  double muon_lr = 0.02;
   double min_lr = 1e-4;
   std::int64_t warmup = 100;
   double weight_decay = 0.1;
   double beta2 = 0.99;
   double clip = 1.0;
+  double ema = 0.0;                 // decay of the average of weights that is evaluated and saved; 0: none
   std::int64_t schedule_steps = 0;  // until the rate is min_lr, where it stays; 0: all steps
   std::int64_t eval_every = 250;
   std::int64_t save_every = 0;  // 0: eval_every
