@@ -36,15 +36,20 @@ double median(const std::vector<double>& values, std::size_t most) {
   return *middle;
 }
 
-/// While it lives, the model holds the average of its weights, if there is one.
-class Averaged {
+/// While it lives, the model is in evaluation mode, with the average of its weights if there is one.
+class Evaluation {
  public:
-  explicit Averaged(std::optional<tg::optim::Ema>& ema) {
-    if (ema) scope_.emplace(*ema);
+  Evaluation(Gpt& model, std::optional<tg::optim::Ema>& ema) : model_(model) {
+    if (ema) averaged_.emplace(*ema);
+    model_.eval();
   }
+  ~Evaluation() { model_.train(); }
+  Evaluation(const Evaluation&) = delete;
+  Evaluation& operator=(const Evaluation&) = delete;
 
  private:
-  std::optional<tg::optim::Ema::Scope> scope_;
+  Gpt& model_;
+  std::optional<tg::optim::Ema::Scope> averaged_;
 };
 
 class Trainer {
@@ -178,7 +183,7 @@ class Trainer {
 
   /// Returns the line for the metrics.
   std::string evaluate_and_report(bool last) {
-    const Averaged averaged(ema_);
+    const Evaluation evaluation(model_, ema_);
     // Beside the floor a loss must be of characters that have enough before them to tell where in a sentence they are.
     validation_loss_ = evaluate(model_, corpus_.split.validation, last ? 0 : kEvaluationWindows,
                                 corpus_.floor ? options_.model.context / 2 : 0);
@@ -239,8 +244,7 @@ class Trainer {
     progress_.print(fmt::format("final: steps={} val_loss={:.4f} tokens_per_s={:.0f}", options_.steps, validation_loss_,
                                 tokens_per_second(seconds_.size())));
     if (corpus_.floor) progress_.print(fmt::format("floor {:.2f}, loss {:.2f}", *corpus_.floor, validation_loss_));
-    const Averaged averaged(ema_);
-    model_.eval();
+    const Evaluation evaluation(model_, ema_);
     const auto& text = corpus_.split.validation;
     progress_.print("\n" + head_report(model_, {text.begin(), text.begin() + model_.config().context}));
     progress_.print("\n" + sample(300) + "\n");
