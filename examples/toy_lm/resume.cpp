@@ -62,26 +62,26 @@ tg::Metadata describe_run(const TrainOptions& options, const Corpus& corpus) {
   run["program"] = kProgram;
   run["fingerprint"] = fingerprint(corpus);
   run["--text"] = written_paths(options.text);
-  run["--steps"] = std::to_string(options.steps);
-  run["--save-every"] = std::to_string(options.save_every);
   return run;
 }
 
 void adopt_options(TrainOptions& options, const std::function<bool(const std::string& option)>& given) {
   tg::Metadata run = read_run(options.out);
   std::string differing;
-  for (const auto& [option, value] : written_settings(options))
-    if (given(option) && run[option] != value)
-      differing += fmt::format("{}{} {} (was {})", differing.empty() ? "" : ", ", option, value, run[option]);
+  for (const auto& [option, value] : written_settings(options)) {
+    if (!given(option)) continue;
+    std::string& before = run[option];
+    if (before != value && !may_change(option))
+      differing += fmt::format("{}{} {} (was {})", differing.empty() ? "" : ", ", option, value, before);
+    before = value;
+  }
   if (!differing.empty())
     throw BadInput(
         fmt::format("--resume '{}': the settings must be those that the run began with; got {}; leave them out",
                     options.out, differing));
   try {
     read_settings(options, run);
-    if (!given("--steps")) options.steps = std::stoll(run["--steps"]);
-    if (!given("--save-every")) options.save_every = std::stoll(run["--save-every"]);
-  } catch (const std::exception& error) {
+  } catch (const BadInput& error) {
     throw BadInput(fmt::format("--resume '{}': {}", options.out, error.what()));
   }
   if (!given("--text")) options.text = read_paths(run["--text"]);

@@ -7,10 +7,11 @@
 
 namespace toy_lm {
 
-/// visit(option, value) for everything that decides what is learnt; what only says how long to go on, where, how often
-/// to save and on how many threads is not among it.
+/// visit(option, value) for everything that a run is made of; where it lives, its text and its threads are not among
+/// it.
 template <class Options, class Visit>
 void each_setting(Options& options, const Visit& visit) {
+  visit("--steps", options.steps);
   visit("--batch", options.batch);
   visit("--accumulate", options.accumulate);
   visit("--context", options.model.context);
@@ -30,8 +31,12 @@ void each_setting(Options& options, const Visit& visit) {
   visit("--clip", options.clip);
   visit("--ema", options.ema);
   visit("--eval-every", options.eval_every);
+  visit("--save-every", options.save_every);
   visit("--seed", options.seed);
 }
+
+/// Those that a resumed run may have otherwise: they don't change what was learnt so far.
+inline bool may_change(const std::string& option) { return option == "--steps" || option == "--save-every"; }
 
 /// As texts that read_settings reads back to the last bit.
 std::map<std::string, std::string> written_settings(const TrainOptions& options);

@@ -54,9 +54,12 @@ void train_elsewhere(std::vector<std::string> arguments) {
   if (status != 0) throw std::runtime_error("verify-resume: the run above did not get to its end");
 }
 
-std::vector<std::string> setting_arguments(TrainOptions options, std::optional<int> threads) {
+/// The arguments of the same run, but for its steps and its folder.
+std::vector<std::string> arguments_of(TrainOptions options, std::int64_t steps, const std::string& out,
+                                      std::optional<int> threads) {
   if (options.schedule_steps == 0) options.schedule_steps = options.steps;
-  std::vector<std::string> arguments;
+  options.steps = steps;
+  std::vector<std::string> arguments = {"--out=" + out};
   for (const auto& [option, value] : written_settings(options)) arguments.push_back(option + "=" + value);
   for (const std::string& text : options.text) arguments.push_back("--text=" + text);
   if (threads) arguments.push_back(fmt::format("--threads={}", *threads));
@@ -111,11 +114,8 @@ void verify_resume(const TrainOptions& options, std::optional<int> threads) {
   const TemporaryFolder folder;
   const std::string whole = folder.path("whole"), parts = folder.path("parts");
   const std::int64_t first = options.steps / 2;
-  const std::vector<std::string> settings = setting_arguments(options, threads);
-  const auto run = [&](const std::string& what, const std::string& where, std::int64_t steps,
-                       std::vector<std::string> arguments) {
+  const auto run = [&](const std::string& what, const std::vector<std::string>& arguments) {
     fmt::print("verify-resume: {}\n", what);
-    arguments.insert(arguments.end(), {where, fmt::format("--steps={}", steps)});
     try {
       train_elsewhere(arguments);
     } catch (const std::runtime_error&) {
@@ -123,9 +123,10 @@ void verify_resume(const TrainOptions& options, std::optional<int> threads) {
       throw;
     }
   };
-  run(fmt::format("{} steps", options.steps), "--out=" + whole, options.steps, settings);
-  run(fmt::format("the first {} steps", first), "--out=" + parts, first, settings);
-  run(fmt::format("the other {} steps", options.steps - first), "--resume=" + parts, options.steps, {});
+  run(fmt::format("{} steps", options.steps), arguments_of(options, options.steps, whole, threads));
+  run(fmt::format("the first {} steps", first), arguments_of(options, first, parts, threads));
+  run(fmt::format("the other {} steps", options.steps - first),
+      {"--resume=" + parts, fmt::format("--steps={}", options.steps)});
   compare(whole, parts, first, options.steps - first);
 }
 

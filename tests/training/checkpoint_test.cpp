@@ -199,6 +199,20 @@ TEST_F(Checkpoint, DamagedAndForeignFilesAreRefused) {
   expect_contains(error(), "damaged");
 }
 
+TEST_F(Checkpoint, ALoaderGoesOnInTheMidstOfAnEpoch) {
+  const auto loader = [] {
+    return std::make_unique<tg::data::DataLoader>(tg::data::TensorDataset({tg::arange(20)}),
+                                                  tg::data::LoaderOptions{.batch_size = 3, .shuffle = true, .seed = 4});
+  };
+  Training run;
+  const auto before = loader(), after = loader();
+  for (int i = 0; i < 9; ++i) before->next();
+  tg::save_checkpoint(path(), run.net, run.optimizer, {.data = *before});
+  after->next();
+  tg::load_checkpoint(path(), run.net, run.optimizer, {.data = *after});
+  for (int i = 0; i < 9; ++i) EXPECT_TRUE(tg::equal(before->next()[0], after->next()[0])) << i;
+}
+
 TEST_F(Checkpoint, PartsOfYourOwnHaveNamesOfTheirOwn) {
   Training run;
   Rows more{7}, loaded{};
