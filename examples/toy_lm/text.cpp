@@ -8,33 +8,12 @@
 #include <filesystem>
 #include <fstream>
 
+#include <tapegrad/core/error.hpp>
+
 #include "bad_input.hpp"
 
 namespace toy_lm {
 namespace {
-
-/// The code point at `position`, which moves behind it; false if the bytes there are not UTF-8.
-bool next_code_point(std::string_view bytes, std::size_t& position, char32_t& code_point) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
-  const unsigned lead = byte(position);
-  const std::size_t length = lead < 0x80   ? 1
-                             : lead < 0xC2 ? 0
-                             : lead < 0xE0 ? 2
-                             : lead < 0xF0 ? 3
-                             : lead < 0xF5 ? 4
-                                           : 0;
-  if (length == 0 || position + length > bytes.size()) return false;
-  code_point = length == 1 ? lead : lead & (0xFFu >> (length + 1));
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(position + i) & 0xC0) != 0x80) return false;
-    code_point = code_point << 6 | (byte(position + i) & 0x3F);
-  }
-  constexpr char32_t kSmallest[] = {0, 0, 0x80, 0x800, 0x10000};
-  if (code_point < kSmallest[length] || code_point > 0x10FFFF) return false;
-  if (code_point >= 0xD800 && code_point <= 0xDFFF) return false;
-  position += length;
-  return true;
-}
 
 std::string read_file(const std::string& path) {
   if (std::filesystem::is_directory(path))
@@ -51,42 +30,17 @@ std::string read_file(const std::string& path) {
 }  // namespace
 
 std::u32string decode_utf8(std::string_view bytes, const std::string& what) {
-  std::u32string text;
-  text.reserve(bytes.size());
-  for (std::size_t position = 0; position < bytes.size();) {
-    char32_t code_point = 0;
-    if (!next_code_point(bytes, position, code_point))
-      throw BadInput(fmt::format("{}: must be UTF-8; the byte {:#04x} at offset {} is not", what,
-                                 static_cast<unsigned char>(bytes[position]), position));
-    text += code_point;
+  try {
+    return tapegrad::data::decode_utf8(bytes, what);
+  } catch (const tapegrad::ValueError& error) {
+    throw BadInput(error.what());
   }
-  return text;
-}
-
-std::string encode_utf8(std::u32string_view text) {
-  std::string bytes;
-  for (char32_t c : text) {
-    if (c < 0x80) {
-      bytes += static_cast<char>(c);
-      continue;
-    }
-    const int following = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    constexpr unsigned kLead[] = {0, 0xC0, 0xE0, 0xF0};
-    bytes += static_cast<char>(kLead[following] | c >> (6 * following));
-    for (int i = following - 1; i >= 0; --i) bytes += static_cast<char>(0x80 | (c >> (6 * i) & 0x3F));
-  }
-  return bytes;
 }
 
 std::u32string read_text_files(const std::vector<std::string>& paths) {
   std::u32string text;
   for (const std::string& path : paths) text += decode_utf8(read_file(path), fmt::format("text '{}'", path));
   return text;
-}
-
-std::string shown(char32_t character) {
-  if (character >= 0x20 && character < 0x7F) return fmt::format("'{}'", static_cast<char>(character));
-  return fmt::format("U+{:04X}", static_cast<std::uint32_t>(character));
 }
 
 Vocabulary::Vocabulary(const std::u32string& text) : characters_(text) {

@@ -6,19 +6,18 @@
 #include <unordered_map>
 #include <vector>
 
+#include <tapegrad/training/tokenizer.hpp>
+
 namespace toy_lm {
 
-/// Code points of UTF-8, strictly: no overlong forms, no surrogates. Nothing is normalised: a carriage return or a byte
-/// order mark is a character like any other. BadInput, `what` in front, with the offset of the first byte that is
-/// wrong.
+using tapegrad::data::encode_utf8;
+using tapegrad::data::shown;
+
+/// The library's function, with BadInput for ValueError.
 std::u32string decode_utf8(std::string_view bytes, const std::string& what);
-std::string encode_utf8(std::u32string_view text);
 
 /// The files one after the other. BadInput for a file that is missing, unreadable, empty or not UTF-8.
 std::u32string read_text_files(const std::vector<std::string>& paths);
-
-/// A character as an error shows it: 'x', or U+00E9 if it is not a printable ASCII character.
-std::string shown(char32_t character);
 
 /// The characters that a model knows; a token is the index of one.
 class Vocabulary {
