@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
 
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
+#include <tapegrad/autograd/shaping.hpp>
 
 namespace tapegrad::nn::init {
 namespace {
@@ -27,6 +31,26 @@ std::pair<double, double> fans(const char* operation, const Tensor& x) {
 /// sqrt(numerator / fan), and 0 for a weight without elements.
 double root(double numerator, double fan) { return std::sqrt(numerator / std::max(fan, 1.0)); }
 
+/// The share of the normal distribution below x.
+double normal_share(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+
+/// [count, width] in float64, count <= width: normal rows, each without its parts along those before (Gram and Schmidt,
+/// twice, so that rounding leaves nothing).
+Tensor orthonormal_rows(std::int64_t count, std::int64_t width) {
+  std::vector<double> values = randn({count, width}, float64).to_vector<double>();
+  for (std::int64_t i = 0; i < count; ++i) {
+    double* row = values.data() + i * width;
+    for (std::int64_t j = 0; j < 2 * i; ++j) {
+      const double* other = values.data() + j % i * width;
+      const double along = std::inner_product(row, row + width, other, 0.0);
+      for (std::int64_t k = 0; k < width; ++k) row[k] -= along * other[k];
+    }
+    const double length = std::sqrt(std::inner_product(row, row + width, row, 0.0));
+    for (std::int64_t k = 0; k < width; ++k) row[k] /= length;
+  }
+  return from_vector(values, {count, width}, float64);
+}
+
 }  // namespace
 
 Tensor constant_(const Tensor& x, double value) { return overwrite(x, full({}, value, x.dtype())); }
@@ -40,6 +64,21 @@ Tensor normal_(const Tensor& x, double mean, double std) {
   return overwrite(x, randn(x.shape(), x.dtype()) * std + mean);
 }
 
+Tensor trunc_normal_(const Tensor& x, double mean, double std, double low, double high) {
+  const double from = (low - mean) / std, to = (high - mean) / std;
+  if (!(std > 0 && normal_share(to) - normal_share(from) >= 0.01))
+    throw ValueError(fmt::format(
+        "trunc_normal_: std must be positive, and 1 % of the numbers between low and high; got mean {}, std "
+        "{}, low {}, high {}",
+        mean, std, low, high));
+  std::vector<double> kept;
+  const auto count = static_cast<std::size_t>(x.numel());
+  while (kept.size() < count)
+    for (const double z : randn({static_cast<std::int64_t>(count - kept.size())}, float64).to_vector<double>())
+      if (z >= from && z <= to) kept.push_back(z);
+  return overwrite(x, clamp(from_vector(kept, x.shape(), float64) * std + mean, low, high));
+}
+
 Tensor xavier_uniform_(const Tensor& x, double gain) {
   const auto [in, out] = fans("xavier_uniform_", x);
   const double bound = gain * root(6.0, in + out);
@@ -49,12 +88,20 @@ Tensor xavier_normal_(const Tensor& x, double gain) {
   const auto [in, out] = fans("xavier_normal_", x);
   return normal_(x, 0.0, gain * root(2.0, in + out));
 }
-Tensor kaiming_uniform_(const Tensor& x, double gain) {
-  const double bound = gain * root(3.0, fans("kaiming_uniform_", x).first);
+Tensor kaiming_uniform_(const Tensor& x, double gain, Fan fan) {
+  const auto [in, out] = fans("kaiming_uniform_", x);
+  const double bound = gain * root(3.0, fan == Fan::in ? in : out);
   return uniform_(x, -bound, bound);
 }
-Tensor kaiming_normal_(const Tensor& x, double gain) {
-  return normal_(x, 0.0, gain * root(1.0, fans("kaiming_normal_", x).first));
+Tensor kaiming_normal_(const Tensor& x, double gain, Fan fan) {
+  const auto [in, out] = fans("kaiming_normal_", x);
+  return normal_(x, 0.0, gain * root(1.0, fan == Fan::in ? in : out));
+}
+Tensor orthogonal_(const Tensor& x, double gain) {
+  fans("orthogonal_", x);
+  const std::int64_t out = x.size(0), rest = x.shape().sub(1, x.rank()).numel();
+  const Tensor basis = orthonormal_rows(std::min(out, rest), std::max(out, rest));
+  return overwrite(x, (gain * (out <= rest ? basis : basis.transpose(0, 1))).reshape(x.shape()));
 }
 
 }  // namespace tapegrad::nn::init

@@ -10,15 +10,23 @@ Tensor ones_(const Tensor& x);
 /// Uniform in [low, high).
 Tensor uniform_(const Tensor& x, double low = 0.0, double high = 1.0);
 Tensor normal_(const Tensor& x, double mean = 0.0, double std = 1.0);
+/// Normal, but drawn again until it is in [low, high]: bounds of values, not of deviations. ValueError unless std is
+/// positive and at least 1 % of the numbers fall between the bounds.
+Tensor trunc_normal_(const Tensor& x, double mean = 0.0, double std = 1.0, double low = -2.0, double high = 2.0);
 
 // For weights [out, in] (with further dimensions: [out, in, ...]); ShapeError below two dimensions.
 /// Uniform in +-gain sqrt(6 / (in + out)) (Glorot and Bengio, 2010).
 Tensor xavier_uniform_(const Tensor& x, double gain = 1.0);
 /// Normal with std gain sqrt(2 / (in + out)).
 Tensor xavier_normal_(const Tensor& x, double gain = 1.0);
-/// Uniform in +-gain sqrt(3 / in) (He et al., 2015); sqrt(2) is the gain for ReLU.
-Tensor kaiming_uniform_(const Tensor& x, double gain = 1.4142135623730951);
-/// Normal with std gain / sqrt(in).
-Tensor kaiming_normal_(const Tensor& x, double gain = 1.4142135623730951);
+/// What He et al. (2015) divide by: `in` keeps the size of values, `out` that of gradients.
+enum class Fan { in, out };
+/// Uniform in +-gain sqrt(3 / fan); sqrt(2) is the gain for ReLU.
+Tensor kaiming_uniform_(const Tensor& x, double gain = 1.4142135623730951, Fan fan = Fan::in);
+/// Normal with std gain / sqrt(fan).
+Tensor kaiming_normal_(const Tensor& x, double gain = 1.4142135623730951, Fan fan = Fan::in);
+/// As a matrix [out, the rest]: gain times orthonormal rows, or columns if there are more rows, equally likely in all
+/// directions (Saxe et al., 2014).
+Tensor orthogonal_(const Tensor& x, double gain = 1.0);
 
 }  // namespace tapegrad::nn::init
