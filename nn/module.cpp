@@ -244,6 +244,10 @@ void Module::copy_from(const Module& model) {
   Tensors to, from;
   state_->walk_tensors([&](const Tensor& tensor, const std::string&) { to.push_back(tensor); });
   model.state_->walk_tensors([&](const Tensor& tensor, const std::string&) { from.push_back(tensor); });
+  for (std::size_t i = 0; i < to.size(); ++i)
+    if (to[i].body() == from[i].body())
+      throw ValueError(fmt::format("{}::copy_from: both modules must have tensors of their own; got a shared one, {}",
+                                   state_->type, own[own.size() - to.size() + i]));
   for (std::size_t i = 0; i < to.size(); ++i) {
     if (to[i].dtype() != from[i].dtype()) {
       to[i].set_grad({});

@@ -76,7 +76,7 @@ class Module {
   /// `strict`) and wrongly shaped entries, and then nothing is changed.
   LoadReport load_state_dict(const StateDict& entries, bool strict = true);
   /// Takes over values, dtypes, modes and which parameters want a gradient; hooks stay where they are. ValueError,
-  /// before anything changes, unless both trees have the same names, shapes and tied tensors.
+  /// before anything changes, unless both trees have the same names, shapes and tied tensors, and share none.
   void copy_from(const Module& model);
 
   /// Calls `hook(module, output)` at the end of every call of this module, under its name in the path of errors. If the

@@ -2,8 +2,11 @@
 
 #include <tapegrad/tapegrad.hpp>
 
+#include "autograd/expectations.hpp"
+
 namespace tg = tapegrad;
 namespace nn = tapegrad::nn;
+using tapegrad::expectations::expect_throws;
 
 namespace {
 
@@ -99,4 +102,133 @@ TEST(MseLossTest, AveragesOverAllElements) {
   EXPECT_DOUBLE_EQ(nn::mse_loss(a, b, {.reduction = nn::Reduction::sum}).item(), 13.0);
   EXPECT_TRUE(tg::equal(nn::mse_loss(a, b, {.reduction = nn::Reduction::none}), tg::tensor({{0., 4.}, {9., 0.}})));
   EXPECT_THROW(nn::mse_loss(tg::ones({4, 1}), tg::ones({4})), tg::ShapeError);
+}
+
+namespace {
+
+using Losses = std::vector<std::pair<std::string, std::function<tg::Tensor(const tg::Tensor&, const tg::Tensor&)>>>;
+
+/// Those that compare element by element, without a reduction.
+Losses elementwise_losses() {
+  constexpr auto none = nn::Reduction::none;
+  return {
+      {"mse_loss", [](auto& x, auto& y) { return nn::mse_loss(x, y, {.reduction = none}); }},
+      {"l1_loss", [](auto& x, auto& y) { return nn::l1_loss(x, y, {.reduction = none}); }},
+      {"smooth_l1_loss", [](auto& x, auto& y) { return nn::smooth_l1_loss(x, y, {.beta = 0.4, .reduction = none}); }},
+      {"huber_loss", [](auto& x, auto& y) { return nn::huber_loss(x, y, {.delta = 0.7, .reduction = none}); }},
+      {"binary_cross_entropy_with_logits",
+       [](auto& x, auto& y) { return nn::binary_cross_entropy_with_logits(x, y, {.reduction = none}); }},
+      {"kl_div", [](auto& x, auto& y) { return nn::kl_div(x, y, {.reduction = nn::KlReduction::none}); }}};
+}
+
+}  // namespace
+
+TEST(LossesTest, AreDifferentiableTwice) {
+  tg::manual_seed(8);
+  const tg::Tensor x = tg::randn({3, 4}, tg::float64), y = tg::rand({3, 4}, tg::float64) + 0.1;
+  Losses losses = elementwise_losses();
+  losses.emplace_back("kl_div of logarithms", [](auto& a, auto& b) {
+    return nn::kl_div(a, b, {.reduction = nn::KlReduction::batchmean, .log_target = true});
+  });
+  losses.emplace_back("weighted", [](auto& a, auto& b) {
+    return nn::binary_cross_entropy_with_logits(a, b,
+                                                {.weight = tg::tensor({{1.}, {3.}, {0.5}}, tg::float64),
+                                                 .pos_weight = tg::tensor({1., 2., 3., 4.}, tg::float64)});
+  });
+  losses.emplace_back("nll_loss", [](auto& a, auto& b) {
+    return nn::nll_loss(a * b, tg::tensor({3, -100, 1}), {.weight = tg::tensor({1., 2., 3., 4.}, tg::float64)});
+  });
+  losses.emplace_back("cross_entropy of probabilities", [](auto& a, auto& b) { return nn::cross_entropy(a, b); });
+  for (const auto& [name, loss] : losses) {
+    const auto f = [&loss = loss](const tg::Tensors& in) { return loss(in[0], in[1]); };
+    const auto once = tg::autograd::gradcheck(f, {x, y}), twice = tg::autograd::gradgradcheck(f, {x, y});
+    EXPECT_TRUE(once) << name << once.to_string();
+    EXPECT_TRUE(twice) << name << twice.to_string();
+  }
+}
+
+TEST(LossesTest, NothingIsBroadcastAndIntegersAreNoInput) {
+  for (const auto& [name, loss] : elementwise_losses()) {
+    expect_throws<tg::ShapeError>([&] { loss(tg::ones({4, 1}), tg::ones({4})); }, {name, "[4, 1]", "[4]"});
+    expect_throws<tg::DtypeError>([&] { loss(tg::tensor({1, 2}), tg::tensor({1, 2})); }, {name, "int64"});
+    EXPECT_EQ(loss(tg::ones({2, 0}), tg::ones({2, 0})).shape(), (tg::Shape{2, 0})) << name;
+    EXPECT_EQ(loss(tg::ones({2}), tg::tensor({true, false})).dtype(), tg::float32) << name;
+    const tg::Tensor x = tg::rand({3, 4}), y = tg::rand({3, 4});
+    EXPECT_TRUE(tg::equal(loss(x.transpose(0, 1), y.transpose(0, 1)), loss(x, y).transpose(0, 1))) << name;
+  }
+}
+
+TEST(LossesTest, MeansOverNothingAreZero) {
+  const tg::Tensor none = tg::ones({0, 3});
+  EXPECT_EQ(nn::mse_loss(none, none).item(), 0.0);
+  EXPECT_EQ(nn::huber_loss(none, none).item(), 0.0);
+  EXPECT_EQ(nn::binary_cross_entropy_with_logits(none, none).item(), 0.0);
+  EXPECT_EQ(nn::kl_div(none, none, {.reduction = nn::KlReduction::batchmean}).item(), 0.0);
+  tg::Tensor x = tg::randn({2, 3}).requires_grad_();
+  const tg::Tensor loss = nn::nll_loss(x, tg::tensor({-100, -100}));
+  EXPECT_EQ(loss.item(), 0.0);
+  loss.backward();
+  EXPECT_TRUE(tg::equal(x.grad(), tg::zeros({2, 3})));
+}
+
+TEST(LossesTest, LogitsOfAnySize) {
+  tg::Tensor x = tg::tensor({1e4, -1e4, 1e4, -1e4, 30.0, -30.0}).requires_grad_();
+  const tg::Tensor y = tg::tensor({1, 0, 0, 1, 1, 0});
+  const tg::Tensor losses = nn::binary_cross_entropy_with_logits(x, y, {.reduction = nn::Reduction::none});
+  const double small = std::exp(-30.0);  // what 30 - 30 would lose in float32
+  EXPECT_TRUE(tg::allclose(losses, tg::tensor({0., 0., 1e4, 1e4, small, small}), 1e-5, 0));
+  losses.sum().backward();
+  EXPECT_TRUE(tg::allclose(x.grad(), tg::tensor({0., 0., 1., -1., -small, small}), 1e-5, 0));
+}
+
+TEST(LossesTest, InfiniteDifferencesHaveAGradient) {
+  tg::Tensor x = tg::tensor({1e300, -1e300, 0.0}, tg::float64).requires_grad_();
+  nn::smooth_l1_loss(x, tg::tensor({-1e300, 1e300, 0.0}, tg::float64) * 1e300, {.reduction = nn::Reduction::sum})
+      .backward();
+  EXPECT_TRUE(tg::equal(x.grad(), tg::tensor({1., -1., 0.}, tg::float64)));
+}
+
+TEST(LossesTest, SmoothL1BendsAlsoAtZero) {
+  tg::Tensor x = tg::tensor({0.0}, tg::float64).requires_grad_();
+  const tg::Tensor loss = nn::smooth_l1_loss(x, tg::zeros({1}, tg::float64), {.beta = 0.5});
+  const tg::Tensor slope = tg::autograd::grad({loss}, {x}, {.create_graph = true})[0];
+  EXPECT_DOUBLE_EQ(tg::autograd::grad({slope.sum()}, {x})[0].item(), 2.0);
+}
+
+TEST(LossesTest, ImpossibleEventsCostNothingInADivergence) {
+  const double never = -std::numeric_limits<double>::infinity();
+  for (const bool log_target : {false, true}) {
+    tg::Tensor x = tg::tensor({never, 0.0}, tg::float64).requires_grad_();
+    const tg::Tensor target = log_target ? tg::tensor({never, 0.0}, tg::float64) : tg::tensor({0., 1.}, tg::float64);
+    const tg::Tensor loss = nn::kl_div(x, target, {.log_target = log_target});
+    EXPECT_EQ(loss.item(), 0.0);
+    loss.backward();
+    EXPECT_TRUE(tg::equal(x.grad(), tg::tensor({0., -0.5}, tg::float64)));
+  }
+}
+
+TEST(LossesTest, NllIsCrossEntropyBehindItsLogSoftmax) {
+  const tg::Tensor x = tg::randn({2, 3, 4}, tg::float64), target = tg::tensor({{0, 1, 2, 0}, {-100, 2, 2, 1}});
+  const tg::Tensor weight = tg::tensor({1., 2., 4.}, tg::float64);
+  EXPECT_NEAR(nn::nll_loss(tg::log_softmax(x, 1), target, {.weight = weight}).item(),
+              nn::cross_entropy(x, target, {.weight = weight}).item(), 1e-12);
+}
+
+TEST(LossesTest, Mistakes) {
+  const tg::Tensor x = tg::zeros({2, 3}), y = tg::zeros({2, 3});
+  expect_throws<tg::IndexError>([&] { nn::nll_loss(x, tg::tensor({0, 3})); }, {"nll_loss", "[0, 3)", "got 3 in row 1"});
+  expect_throws<tg::IndexError>([&] { nn::cross_entropy(x, tg::tensor({-4, 0})); }, {"[0, 3)", "got -4 in row 0"});
+  expect_throws<tg::ShapeError>([&] { nn::nll_loss(x, tg::tensor({0})); }, {"nll_loss", "[2]", "[1]"});
+  expect_throws<tg::ShapeError>([&] { nn::nll_loss(tg::tensor(1.0), tg::tensor(0)); }, {"nll_loss", "(N, C)"});
+  expect_throws<tg::DtypeError>([&] { nn::nll_loss(x, tg::tensor({true, false})); }, {"nll_loss", "int64", "bool"});
+  expect_throws<tg::ShapeError>(
+      [&] {
+        nn::nll_loss(x, tg::tensor({0, 1}), {.weight = tg::ones({2})});
+      },
+      {"nll_loss", "weight", "[3]", "[2]"});
+  expect_throws<tg::ValueError>([&] { nn::smooth_l1_loss(x, y, {.beta = -1}); }, {"smooth_l1_loss", "-1"});
+  expect_throws<tg::ValueError>([&] { nn::huber_loss(x, y, {.delta = 0}); }, {"huber_loss", "0"});
+  for (const tg::Tensor& wrong : {tg::ones({5}), tg::ones({4, 2, 3})})
+    expect_throws<tg::ShapeError>([&] { nn::binary_cross_entropy_with_logits(x, y, {.pos_weight = wrong}); },
+                                  {"binary_cross_entropy_with_logits", "[2, 3]", wrong.shape().to_string()});
 }

@@ -259,6 +259,9 @@ TEST(CloneTest, TakesTheArgumentsOfTheConstructor) {
   const std::string text = error_of([&] { nn::clone(layer, 3, 4, nn::LinearOptions{.bias = false}); });
   EXPECT_TRUE(has(text, "got weight [4, 3] where the other has weight [2, 3]")) << text;
   EXPECT_TRUE(has(error_of([&] { nn::clone(layer, 3, 2); }), "got bias [2] where the other has nothing"));
+  const nn::Sequential chain(layer, nn::ReLU());
+  EXPECT_TRUE(tg::equal(nn::clone(chain, copy, nn::ReLU())(tg::ones({3})), chain(tg::ones({3}))));
+  EXPECT_TRUE(has(error_of([&] { nn::clone(chain, layer, nn::ReLU()); }), "got a shared one, 0.weight [2, 3]"));
 }
 
 TEST(CloneTest, TiedTensorsStayTied) {
