@@ -1,0 +1,105 @@
+// The programs of one file, in a quick form: what they say has been learnt, and that it does not depend on threads.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <regex>
+#include <string>
+
+namespace {
+
+struct Outcome {
+  int code = -1;
+  std::string text;  // of stdout and stderr
+
+  /// The number that the pattern's only group finds; a failure if there is none.
+  double number(const std::string& pattern) const {
+    std::smatch match;
+    if (std::regex_search(text, match, std::regex(pattern))) return std::stod(match[1]);
+    ADD_FAILURE() << "nothing like \"" << pattern << "\" in\n" << text;
+    return NAN;
+  }
+};
+
+Outcome run(const std::string& command, const std::string& environment = "") {
+  Outcome outcome;
+  FILE* pipe = ::popen((environment + " '" TAPEGRAD_EXAMPLES "'/" + command + " 2>&1 < /dev/null").c_str(), "r");
+  std::array<char, 4096> buffer{};
+  while (const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), pipe))
+    outcome.text.append(buffer.data(), count);
+  const int status = ::pclose(pipe);
+  if (WIFEXITED(status)) outcome.code = WEXITSTATUS(status);
+  return outcome;
+}
+
+TEST(Programs, XorSeparatesWhatNoLineDoes) {
+  const Outcome outcome = run("xor");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_LT(outcome.number(R"(step 300  loss (\S+))"), 0.01);
+  EXPECT_LT(outcome.number(R"( 0 0      0 +(\S+))"), 0.05);
+  EXPECT_GT(outcome.number(R"( 0 1      1 +(\S+))"), 0.95);
+  EXPECT_GT(outcome.number(R"( 1 0      1 +(\S+))"), 0.95);
+  EXPECT_LT(outcome.number(R"( 1 1      0 +(\S+))"), 0.05);
+}
+
+TEST(Programs, RegressionLeavesTheNoise) {
+  const Outcome outcome = run("regression");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_NEAR(outcome.number(R"(epoch 100 .* validation (\S+))"), 0.0225, 0.0035);
+  EXPECT_LT(outcome.number(R"(the fit is (\S+) away)"), 0.05);
+}
+
+TEST(Programs, CustomOperationHoldsAndItsSlipIsFound) {
+  const Outcome outcome = run("custom_op");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_NEAR(outcome.number(R"(- 1000 = ([0-9.]+))"), 0.693147, 2e-6);
+  EXPECT_NE(outcome.text.find("gradients:              gradcheck passed"), std::string::npos) << outcome.text;
+  EXPECT_NE(outcome.text.find("gradients of gradients: gradcheck passed"), std::string::npos) << outcome.text;
+  EXPECT_NE(outcome.text.find("gradcheck failed: function that ends in slipped: wrong value, 12 of 192"),
+            std::string::npos)
+      << outcome.text;
+}
+
+TEST(Programs, NewtonIsDoneWhereDescentIsNot) {
+  const Outcome outcome = run("hessian");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_LT(outcome.number(R"(Newton 6  f = (\S+))"), 1e-15);
+  EXPECT_GT(outcome.number(R"(10000 steps of gradient descent  f = (\S+))"), 1e-6);
+  EXPECT_NE(outcome.text.find("[[ 802., -400.],"), std::string::npos) << outcome.text;
+  EXPECT_LT(outcome.number(R"(Newton 7, .* gradient (\S+) \|)"), 1e-9);
+  EXPECT_GT(outcome.number(R"(Newton 7, .* sweeps: \S+ (\S+))"), 1e-4);
+}
+
+TEST(Programs, ReverseWritesBackwards) {
+  const Outcome outcome = run("reverse --steps 300");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_GT(outcome.number(R"((\S+) % of 1000 fresh)"), 99.0);
+}
+
+TEST(Programs, DigitsAreReadAfterAFewBatches) {
+  const Outcome outcome = run("digits --steps 200");  // too few for 98 %, which its exit code says
+  EXPECT_EQ(outcome.code, 1) << outcome.text;
+  EXPECT_GT(outcome.number(R"((\S+) % of 2000 fresh)"), 80.0);
+  EXPECT_GT(outcome.number(R"(step  100/200  loss \S+  (\S+) digits/s  \d+ s left)"), 0.0);
+  EXPECT_GT(outcome.number(R"(the worst pair: \d is taken for \d, (\d+) times)"), 0.0);
+}
+
+TEST(Programs, AnyNumberOfThreadsGivesTheSame) {
+  for (const char* program : {"reverse --steps 20", "digits --steps 20"}) {  // too few for a line that tells the time
+    const Outcome one = run(program, "TAPEGRAD_NUM_THREADS=1");
+    EXPECT_NE(one.text.find(" fresh "), std::string::npos) << one.text;
+    EXPECT_EQ(one.text, run(program, "TAPEGRAD_NUM_THREADS=3").text);
+  }
+}
+
+TEST(Programs, WrongArgumentsAreNamed) {
+  for (const char* command : {"reverse --steps 0", "digits --steps many", "reverse --speed 3"}) {
+    const Outcome outcome = run(command);
+    EXPECT_NE(outcome.code, 0) << command;
+    EXPECT_NE(outcome.text.find("--s"), std::string::npos) << outcome.text;
+  }
+}
+
+}  // namespace
