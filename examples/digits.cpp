@@ -61,7 +61,7 @@ std::pair<tg::Tensor, tg::Tensor> digits(std::int64_t count) {  // images [count
 
 struct VisionTransformer : nn::Module {
   nn::Linear patch = register_module("patch", nn::Linear(kPixels, kWidth));
-  tg::Tensor position = register_parameter("position", 0.02 * tg::randn({kRows * kRows, kWidth}));
+  tg::Tensor position = register_parameter("position", 0.5 * tg::randn({kRows * kRows, kWidth}));
   nn::Sequential blocks = register_module("blocks", nn::Sequential(Block(kWidth, 4), Block(kWidth, 4)));
   nn::LayerNorm norm = register_module("norm", nn::LayerNorm(kWidth));
   nn::Linear head = register_module("head", nn::Linear(kWidth, 10));
@@ -81,7 +81,7 @@ void show(const tg::Tensor& images) {  // side by side, two rows of pixels on ea
 }
 
 int main(int argc, char** argv) {
-  std::int64_t steps = 1200, seed = 1;
+  std::int64_t steps = 1000, seed = 1;
   CLI::App app("Learns to read digits that it draws");
   app.add_option("--steps", steps, "of training")->capture_default_str()->check(CLI::PositiveNumber);
   app.add_option("--seed", seed, "of everything that is random")->capture_default_str();

@@ -41,6 +41,12 @@ if(NOT TAPEGRAD_SANITIZE)
     endforeach()
   endforeach()
 
+  # The README's own project.
+  tapegrad_project_test(consumer_training consumer ${CMAKE_CURRENT_LIST_DIR}/training -DCMAKE_PREFIX_PATH=${prefix})
+  add_test(NAME consumer_training.arms COMMAND ${CMAKE_CURRENT_BINARY_DIR}/consumer_training/arms)
+  set_tests_properties(consumer_training.arms PROPERTIES LABELS consumer FIXTURES_REQUIRED consumer_training
+                                                         PASS_REGULAR_EXPRESSION "step 400  loss 0\\.0[0-4]")
+
   # FetchContent ends in the same add_subdirectory, so configuring is what can go wrong.
   add_test(NAME consumer_fetch.configure
            COMMAND ${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${CMAKE_CURRENT_BINARY_DIR}/consumer_fetch
