@@ -26,7 +26,9 @@ GptConfig read_config(const tg::AnnotatedStateDict& file, std::int64_t vocabular
                    .context = read_number(file.metadata, "context"),
                    .layers = read_number(file.metadata, "layers"),
                    .heads = read_number(file.metadata, "heads"),
-                   .width = read_number(file.metadata, "width")};
+                   .width = read_number(file.metadata, "width"),
+                   .bias = file.entries.contains("norm.bias")};
+  if (file.metadata.contains("gelu_tanh")) config.feed_forward = nn::FeedForward::gelu_tanh;
   const tg::Tensor* token = file.entries.find("token.weight");
   const tg::Tensor* position = file.entries.find("position.weight");
   if (!position) config.blocks = "modern";
@@ -53,12 +55,13 @@ SavedModel build(const tg::AnnotatedStateDict& file) {
 
 void save_model(const std::string& path, const Gpt& model, const Vocabulary& vocabulary) {
   const GptConfig& config = model.config();
-  tg::save_safetensors(path, model.state_dict(),
-                       {{"vocabulary", encode_utf8(vocabulary.characters())},
-                        {"context", std::to_string(config.context)},
-                        {"layers", std::to_string(config.layers)},
-                        {"heads", std::to_string(config.heads)},
-                        {"width", std::to_string(config.width)}});
+  tg::Metadata metadata = {{"vocabulary", encode_utf8(vocabulary.characters())},
+                           {"context", std::to_string(config.context)},
+                           {"layers", std::to_string(config.layers)},
+                           {"heads", std::to_string(config.heads)},
+                           {"width", std::to_string(config.width)}};
+  if (config.feed_forward == nn::FeedForward::gelu_tanh) metadata["gelu_tanh"] = "yes";
+  tg::save_safetensors(path, model.state_dict(), metadata);
 }
 
 SavedModel load_model(const std::string& path) {

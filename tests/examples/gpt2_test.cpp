@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "bad_input.hpp"
+#include "model_file.hpp"
 #include "reference/cases.hpp"
 
 namespace {
@@ -74,6 +75,11 @@ TEST_F(Gpt2, PrefixAndAHeadThatIsTiedAreUnderstood) {
   entries.set("lm_head.weight", entries.at("transformer.wte.weight"));
   entries.set("transformer.h.0.attn.masked_bias", tg::tensor(-1e4));
   expect_logits(load(entries));
+}
+
+TEST_F(Gpt2, IsTheSameAsAModelOfOurs) {
+  save_model(path_, load_gpt2(kFile, 2), Vocabulary(U"abcdefghijk"));
+  expect_logits(load_model(path_).model);
 }
 
 TEST_F(Gpt2, EverythingThatIsWrongIsNamedAtOnce) {
