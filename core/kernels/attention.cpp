@@ -59,6 +59,7 @@ class Forward {
 
  private:
   void add(const Tile& tile) {
+    if (tile.hidden) return;
     const auto groups = [&](std::int64_t g) { return tile.groups[g]; };
     some_queries_.load(head_.query, tile.queries);
     multiply_columns(head_.scale, tile.query_groups(), some_queries_.left(), panels_.data(), head_.query.columns, kKeys,

@@ -65,6 +65,7 @@ class Backward {
   }
 
   void add(const Tile& tile) {
+    if (tile.hidden) return;
     const auto groups = [&](std::int64_t g) { return tile.groups[g]; };
     const auto seeing = [&](std::int64_t g) { return tile.seeing(g); };
     const bool guarded = head_.visible.hides;

@@ -2,6 +2,7 @@
 // products want them, and scores turned into weights, row by row. Private to the library.
 #pragma once
 #include <array>
+#include <cstring>
 
 #include <tapegrad/core/kernels/attention.hpp>
 #include <tapegrad/core/kernels/simd_math.hpp>
@@ -108,18 +109,33 @@ struct Visibility {
 
   /// Of all of these queries together, but for the mask.
   Range of(Range some) const { return some.empty() ? Range{} : band.keys_of(some, queries, keys).within({0, length}); }
+  /// Of one query, among `some` keys: from the first that the mask allows to the last.
+  Range of(std::int64_t query, Range some) const {
+    Range seen = of({query, query + 1}).within(some);
+    if (!mask.data || seen.empty()) return seen;
+    const bool* allowed = mask.at(query, 0);
+    if (mask.column == 1) {
+      const void* first = std::memchr(allowed + seen.begin, true, static_cast<std::size_t>(seen.end - seen.begin));
+      seen.begin = first ? static_cast<const bool*>(first) - allowed : seen.end;
+    }
+    while (!seen.empty() && !allowed[seen.begin * mask.column]) ++seen.begin;
+    while (!seen.empty() && !allowed[(seen.end - 1) * mask.column]) --seen.end;
+    return seen;
+  }
 };
 
 /// Queries by keys, and which of the keys (counted within the tile) each row and each group of rows sees.
 struct Tile {
   Range queries, keys;
   Range rows[kQueries], groups[kQueries / kGroup];
+  bool hidden = true;  // altogether: there is nothing to compute
 
   Tile(const Visibility& visible, Range tile_queries, Range tile_keys) : queries(tile_queries), keys(tile_keys) {
     for (std::int64_t r = 0; r < count(); ++r) {
-      const Range seen = visible.of({queries.begin + r, queries.begin + r + 1}).within(keys);
+      const Range seen = visible.of(queries.begin + r, keys);
       rows[r] = seen.empty() ? Range{} : Range{seen.begin - keys.begin, seen.end - keys.begin};
       groups[r / kGroup] = r % kGroup == 0 ? rows[r] : groups[r / kGroup].joined(rows[r]);
+      hidden = hidden && seen.empty();
     }
   }
   std::int64_t count() const { return queries.end - queries.begin; }
@@ -162,8 +178,11 @@ Range hide(T* scores, const Tile& tile, std::int64_t r, const Visibility& visibl
     hide_lanes(scores + batches.end - kLanes<T>, seen.end - batches.end + kLanes<T>, kLanes<T>);
   if (visible.mask.data) {
     const bool* allowed = visible.mask.at(tile.queries.begin + r, tile.keys.begin);
-    for (std::int64_t j = seen.begin; j < seen.end; ++j)
-      scores[j] = allowed[j * visible.mask.column] ? scores[j] : kHidden<T>;
+    if (visible.mask.column == 1)  // a loop of its own, which is vectorised
+      for (std::int64_t j = seen.begin; j < seen.end; ++j) scores[j] = allowed[j] ? scores[j] : kHidden<T>;
+    else
+      for (std::int64_t j = seen.begin; j < seen.end; ++j)
+        scores[j] = allowed[j * visible.mask.column] ? scores[j] : kHidden<T>;
   }
   return batches;
 }
