@@ -246,7 +246,7 @@ Tensor AttentionResult::weights_of(std::int64_t batch, std::int64_t head, std::i
   return composed_weights(rows_of(*call, number, first_row, rows));
 }
 
-AttentionResult scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+AttentionResult scaled_dot_product_attention(const Operand& query, const Tensor& key, const Tensor& value,
                                              const AttentionOptions& options) {
   const Shape scores = checked_scores(query, key, value, options.enable_gqa);
   check_options(options, query.dtype(), scores);
@@ -260,7 +260,7 @@ AttentionResult scaled_dot_product_attention(const Tensor& query, const Tensor& 
   return {merged(composed ? composed_attention(*call).output : fused_attention(call), grouped), Tensor(), call};
 }
 
-AttentionResult scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+AttentionResult scaled_dot_product_attention(const Operand& query, const Tensor& key, const Tensor& value,
                                              const Mask& mask) {
   return scaled_dot_product_attention(query, key, value, {.mask = mask});
 }

@@ -4,7 +4,7 @@
 #include <optional>
 #include <tuple>
 
-#include <tapegrad/autograd/tensor.hpp>
+#include <tapegrad/autograd/operand.hpp>
 #include <tapegrad/nn/masks.hpp>
 
 namespace tapegrad::nn {
@@ -70,9 +70,9 @@ struct AttentionResult {
 /// query [..., L, E], key [..., S, E], value [..., S, V] -> output [..., L, V] and weights [..., L, S], where
 /// weights[i, j] is how much query i attends to key j; leading dimensions broadcast. A blocked weight is exactly 0,
 /// whatever stands behind the mask; a query that may attend to nothing gets zeros and passes zero gradients.
-AttentionResult scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+AttentionResult scaled_dot_product_attention(const Operand& query, const Tensor& key, const Tensor& value,
                                              const AttentionOptions& options = {});
-AttentionResult scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+AttentionResult scaled_dot_product_attention(const Operand& query, const Tensor& key, const Tensor& value,
                                              const Mask& mask);
 
 }  // namespace tapegrad::nn

@@ -72,7 +72,7 @@ Tensor causal_sums(const Tensor& query, const Tensor& key, const Tensor& value) 
 
 }  // namespace
 
-Tensor linear_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+Tensor linear_attention(const Operand& query, const Tensor& key, const Tensor& value,
                         const LinearAttentionOptions& options) {
   check(query, key, value, options.is_causal);
   const Tensor q = features("query", query, options), k = features("key", key, options);

@@ -2,7 +2,7 @@
 #pragma once
 #include <functional>
 
-#include <tapegrad/autograd/tensor.hpp>
+#include <tapegrad/autograd/operand.hpp>
 
 namespace tapegrad::nn {
 
@@ -22,7 +22,7 @@ struct LinearAttentionOptions {
 /// is another model than scaled_dot_product_attention, not an approximation of it: weights trained with one don't fit
 /// the other, and there is no mask. Leading dimensions broadcast. A query whose weights sum to zero gets zeros, and
 /// passes zero gradients.
-Tensor linear_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+Tensor linear_attention(const Operand& query, const Tensor& key, const Tensor& value,
                         const LinearAttentionOptions& options = {});
 
 }  // namespace tapegrad::nn

@@ -134,7 +134,7 @@ Tensor MultiHeadAttention::merged(const Tensor& heads) const {
   return finished(out_proj_(heads.permute({0, 2, 1, 3}).reshape({heads.size(0), heads.size(2), embed_dim()})));
 }
 
-Tensor MultiHeadAttention::forward(const Tensor& query, const Tensor& key, const Tensor& value,
+Tensor MultiHeadAttention::forward(const Operand& query, const Tensor& key, const Tensor& value,
                                    const AttendOptions& options) const {
   const auto here = scope();
   const auto [q, k] = operands(query, key);            // [N, H, L, d], [N, Hkv, S, d]
@@ -142,7 +142,7 @@ Tensor MultiHeadAttention::forward(const Tensor& query, const Tensor& key, const
   return merged(scaled_dot_product_attention(q, k, v, in_heads(options)).output);
 }
 
-Tensor MultiHeadAttention::forward(const Tensor& x, KVCache& cache) const {
+Tensor MultiHeadAttention::forward(const Operand& x, KVCache& cache) const {
   const auto here = scope();
   const Tensor q = placed(heads_of("query", x, q_proj_), q_norm_, cache.length());  // [N, H, L, d]
   const Tensor k = placed(heads_of("key", x, k_proj_), k_norm_, cache.length());    // [N, Hkv, L, d]
@@ -160,7 +160,7 @@ Tensor MultiHeadAttention::forward(const Tensor& x, KVCache& cache) const {
   return merged(scaled_dot_product_attention(q, Tensor(all.keys), Tensor(all.values), options).output);
 }
 
-Tensor MultiHeadAttention::attention_weights(const Tensor& query, const Tensor& key,
+Tensor MultiHeadAttention::attention_weights(const Operand& query, const Tensor& key,
                                              const AttendOptions& options) const {
   const auto here = scope();
   const auto [q, k] = operands(query, key);
@@ -176,7 +176,7 @@ SelfAttention::SelfAttention(std::int64_t d_model) : Module("SelfAttention"), d_
   describe(fmt::format("d_model={}", d_model));
 }
 
-AttentionResult SelfAttention::forward(const Tensor& x, const AttentionOptions& options) const {
+AttentionResult SelfAttention::forward(const Operand& x, const AttentionOptions& options) const {
   const auto here = scope();
   if (x.rank() < 2 || x.size(-1) != d_model_)
     throw ShapeError(

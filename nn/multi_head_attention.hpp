@@ -57,32 +57,32 @@ class MultiHeadAttention : public Module {
   MultiHeadAttention(std::int64_t embed_dim, std::int64_t num_heads, const MultiHeadAttentionOptions& options = {});
 
   /// query [N, L, embed_dim], key [N, S, kdim], value [N, S, vdim] -> [N, L, embed_dim].
-  Tensor forward(const Tensor& query, const Tensor& key, const Tensor& value, const AttendOptions& options = {}) const;
+  Tensor forward(const Operand& query, const Tensor& key, const Tensor& value, const AttendOptions& options = {}) const;
   /// Self-attention: query, key and value are x.
-  Tensor forward(const Tensor& x, const AttendOptions& options = {}) const { return forward(x, x, x, options); }
+  Tensor forward(const Operand& x, const AttendOptions& options = {}) const { return forward(x, x, x, options); }
   /// Causal self-attention of x [N, L, embed_dim], the tokens behind those in `cache`, to both; they join it. The first
   /// call may bring many tokens (the prompt), later ones often one. The output is what forward(all tokens, {.is_causal
   /// = true}) gives for the last L. Off the tape: GradError, before anything changes, if gradients would be recorded.
-  Tensor forward(const Tensor& x, KVCache& cache) const;
+  Tensor forward(const Operand& x, KVCache& cache) const;
 
-  Tensor operator()(const Tensor& x, const AttendOptions& options = {}) const { return forward(x, options); }
-  Tensor operator()(const Tensor& x, KVCache& cache) const { return forward(x, cache); }
-  Tensor operator()(const Tensor& x, const Mask& mask) const { return forward(x, {.mask = mask}); }
-  Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value,
+  Tensor operator()(const Operand& x, const AttendOptions& options = {}) const { return forward(x, options); }
+  Tensor operator()(const Operand& x, KVCache& cache) const { return forward(x, cache); }
+  Tensor operator()(const Operand& x, const Mask& mask) const { return forward(x, {.mask = mask}); }
+  Tensor operator()(const Operand& query, const Tensor& key, const Tensor& value,
                     const AttendOptions& options = {}) const {
     return forward(query, key, value, options);
   }
-  Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value, const Mask& mask) const {
+  Tensor operator()(const Operand& query, const Tensor& key, const Tensor& value, const Mask& mask) const {
     return forward(query, key, value, {.mask = mask});
   }
 
   /// The weights of every head, [N, H, L, S], or their mean. In training they are those before dropout, as in
   /// evaluation: rows sum to one.
-  Tensor attention_weights(const Tensor& query, const Tensor& key, const AttendOptions& options) const;
-  Tensor attention_weights(const Tensor& x, const AttendOptions& options = {}) const {
+  Tensor attention_weights(const Operand& query, const Tensor& key, const AttendOptions& options) const;
+  Tensor attention_weights(const Operand& x, const AttendOptions& options = {}) const {
     return attention_weights(x, x, options);
   }
-  Tensor attention_weights(const Tensor& x, const Mask& mask) const { return attention_weights(x, {.mask = mask}); }
+  Tensor attention_weights(const Operand& x, const Mask& mask) const { return attention_weights(x, {.mask = mask}); }
 
   std::int64_t embed_dim() const { return out_proj_.out_features(); }
   std::int64_t num_heads() const { return num_heads_; }
@@ -120,11 +120,11 @@ class SelfAttention : public Module {
   explicit SelfAttention(std::int64_t d_model);
 
   /// x [..., length, d_model] -> output of the same shape, weights [..., length, length].
-  AttentionResult forward(const Tensor& x, const AttentionOptions& options = {}) const;
-  AttentionResult operator()(const Tensor& x, const AttentionOptions& options = {}) const {
+  AttentionResult forward(const Operand& x, const AttentionOptions& options = {}) const;
+  AttentionResult operator()(const Operand& x, const AttentionOptions& options = {}) const {
     return forward(x, options);
   }
-  AttentionResult operator()(const Tensor& x, const Mask& mask) const { return forward(x, {.mask = mask}); }
+  AttentionResult operator()(const Operand& x, const Mask& mask) const { return forward(x, {.mask = mask}); }
   std::int64_t d_model() const { return d_model_; }
 
  private:

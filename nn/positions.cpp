@@ -72,7 +72,7 @@ LearnedPositions::LearnedPositions(std::int64_t max_length, std::int64_t width) 
   weight_ = register_parameter("weight", init::normal_(empty({max_length, width}), 0.0, 0.02));
 }
 
-Tensor LearnedPositions::forward(const Tensor& x, std::int64_t offset) const {
+Tensor LearnedPositions::forward(const Operand& x, std::int64_t offset) const {
   const auto here = scope();
   const std::int64_t length = checked_length("LearnedPositions", x, weight_.size(1), offset);
   if (offset + length > max_length())
@@ -95,7 +95,7 @@ SinusoidalPositions::SinusoidalPositions(std::int64_t width) : Module("Sinusoida
   table_ = sinusoids(width);
 }
 
-Tensor SinusoidalPositions::forward(const Tensor& x, std::int64_t offset) const {
+Tensor SinusoidalPositions::forward(const Operand& x, std::int64_t offset) const {
   const auto here = scope();
   const std::int64_t length = checked_length("SinusoidalPositions", x, width_, offset);
   return finished(x + table_->rows(offset, length, x.dtype()));
@@ -113,7 +113,7 @@ RotaryEmbedding::RotaryEmbedding(std::int64_t width, double base) : width_(width
 }
 
 /// (a, b) -> (a cos - b sin, b cos + a sin): rolled by half the width, each stands where its partner was.
-Tensor RotaryEmbedding::rotate(const Tensor& x, std::int64_t offset) const {
+Tensor RotaryEmbedding::rotate(const Operand& x, std::int64_t offset) const {
   const std::int64_t length = checked_length("RotaryEmbedding", x, width_, offset);
   return x * cosines_->rows(offset, length, x.dtype()) +
          roll(x, width_ / 2, -1) * sines_->rows(offset, length, x.dtype());

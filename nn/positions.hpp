@@ -14,8 +14,8 @@ class LearnedPositions : public Module {
   LearnedPositions(std::int64_t max_length, std::int64_t width);
 
   /// x [..., L, width] -> x + weight[offset ... offset + L - 1]. ValueError beyond max_length.
-  Tensor forward(const Tensor& x, std::int64_t offset = 0) const;
-  Tensor operator()(const Tensor& x, std::int64_t offset = 0) const { return forward(x, offset); }
+  Tensor forward(const Operand& x, std::int64_t offset = 0) const;
+  Tensor operator()(const Operand& x, std::int64_t offset = 0) const { return forward(x, offset); }
   std::int64_t max_length() const { return weight_.size(0); }
   const Tensor& weight() const { return weight_; }
 
@@ -33,8 +33,8 @@ class SinusoidalPositions : public Module {
   explicit SinusoidalPositions(std::int64_t width);
 
   /// x [..., L, width] -> the same shape.
-  Tensor forward(const Tensor& x, std::int64_t offset = 0) const;
-  Tensor operator()(const Tensor& x, std::int64_t offset = 0) const { return forward(x, offset); }
+  Tensor forward(const Operand& x, std::int64_t offset = 0) const;
+  Tensor operator()(const Operand& x, std::int64_t offset = 0) const { return forward(x, offset); }
 
  private:
   std::int64_t width_;
@@ -52,7 +52,7 @@ class RotaryEmbedding {
 
   /// x [..., L, width], positions offset ... offset + L - 1 -> the same shape. Sines and cosines are kept between
   /// calls; calls from several threads need no lock.
-  Tensor rotate(const Tensor& x, std::int64_t offset = 0) const;
+  Tensor rotate(const Operand& x, std::int64_t offset = 0) const;
   std::int64_t width() const { return width_; }
 
  private:

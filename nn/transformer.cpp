@@ -24,7 +24,7 @@ Norm norm(std::int64_t width, const TransformerBlockOptions& options) {
 
 }  // namespace
 
-Tensor feed_forward(const Tensor& x, const Linear& inner, Activation activation, const Linear& outer,
+Tensor feed_forward(const Operand& x, const Linear& inner, Activation activation, const Linear& outer,
                     const Dropout* dropout) {
   const Tensor hidden = inner(x);
   const bool drops = dropout && dropout->is_training() && dropout->p() > 0;
@@ -70,11 +70,11 @@ Tensor TransformerBlock::run(const Tensor& x, const Attend& attend) const {
   }));
 }
 
-Tensor TransformerBlock::forward(const Tensor& x, const AttendOptions& options) const {
+Tensor TransformerBlock::forward(const Operand& x, const AttendOptions& options) const {
   return run(x, [&](const Tensor& h) { return attention_(h, options); });
 }
 
-Tensor TransformerBlock::forward(const Tensor& x, KVCache& cache) const {
+Tensor TransformerBlock::forward(const Operand& x, KVCache& cache) const {
   return run(x, [&](const Tensor& h) { return attention_(h, cache); });
 }
 

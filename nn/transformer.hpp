@@ -36,7 +36,7 @@ Tensor residual(const Tensor& x, const AnyNorm& norm, bool norm_first, const Dro
 enum class Activation { relu, gelu, gelu_tanh };
 /// outer(dropout(activation(inner(x)))): the step that each position takes by itself. A dropout that has nothing to do,
 /// or is null, is not called.
-Tensor feed_forward(const Tensor& x, const Linear& inner, Activation activation, const Linear& outer,
+Tensor feed_forward(const Operand& x, const Linear& inner, Activation activation, const Linear& outer,
                     const Dropout* dropout = nullptr);
 
 enum class NormKind { layer, rms };
@@ -69,12 +69,12 @@ class TransformerBlock : public Module {
   TransformerBlock(std::int64_t embed_dim, std::int64_t num_heads, const TransformerBlockOptions& options = {});
 
   /// x [N, L, embed_dim] -> the same shape.
-  Tensor forward(const Tensor& x, const AttendOptions& options = {}) const;
+  Tensor forward(const Operand& x, const AttendOptions& options = {}) const;
   /// Causal, after the tokens in `cache`: MultiHeadAttention::forward(x, cache).
-  Tensor forward(const Tensor& x, KVCache& cache) const;
-  Tensor operator()(const Tensor& x, const AttendOptions& options = {}) const { return forward(x, options); }
-  Tensor operator()(const Tensor& x, KVCache& cache) const { return forward(x, cache); }
-  Tensor operator()(const Tensor& x, const Mask& mask) const { return forward(x, {.mask = mask}); }
+  Tensor forward(const Operand& x, KVCache& cache) const;
+  Tensor operator()(const Operand& x, const AttendOptions& options = {}) const { return forward(x, options); }
+  Tensor operator()(const Operand& x, KVCache& cache) const { return forward(x, cache); }
+  Tensor operator()(const Operand& x, const Mask& mask) const { return forward(x, {.mask = mask}); }
 
   const Norm& norm1() const { return norm1_; }
   const MultiHeadAttention& attention() const { return attention_; }

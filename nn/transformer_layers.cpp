@@ -36,7 +36,7 @@ TransformerEncoderLayer::TransformerEncoderLayer(std::int64_t d_model, std::int6
       activation_(options.activation),
       norm_first_(options.norm_first) {}
 
-Tensor TransformerEncoderLayer::forward(const Tensor& x, const AttendOptions& options) const {
+Tensor TransformerEncoderLayer::forward(const Operand& x, const AttendOptions& options) const {
   const auto here = scope();
   const Tensor y = residual(x, norm1_, norm_first_, dropout1_, [&](const Tensor& h) { return self_attn_(h, options); });
   return finished(residual(y, norm2_, norm_first_, dropout2_, [&](const Tensor& h) {
@@ -61,7 +61,7 @@ TransformerDecoderLayer::TransformerDecoderLayer(std::int64_t d_model, std::int6
       activation_(options.activation),
       norm_first_(options.norm_first) {}
 
-Tensor TransformerDecoderLayer::forward(const Tensor& x, const Tensor& memory, const DecodeOptions& options) const {
+Tensor TransformerDecoderLayer::forward(const Operand& x, const Tensor& memory, const DecodeOptions& options) const {
   const auto here = scope();
   const Tensor y =
       residual(x, norm1_, norm_first_, dropout1_, [&](const Tensor& h) { return self_attn_(h, options.target); });

@@ -25,8 +25,8 @@ class TransformerEncoderLayer : public Module {
   TransformerEncoderLayer(std::int64_t d_model, std::int64_t nhead, const TransformerLayerOptions& options = {});
 
   /// x [N, L, d_model] -> the same shape, whatever is masked.
-  Tensor forward(const Tensor& x, const AttendOptions& options = {}) const;
-  Tensor operator()(const Tensor& x, const AttendOptions& options = {}) const { return forward(x, options); }
+  Tensor forward(const Operand& x, const AttendOptions& options = {}) const;
+  Tensor operator()(const Operand& x, const AttendOptions& options = {}) const { return forward(x, options); }
 
   const MultiHeadAttention& self_attn() const { return self_attn_; }
 
@@ -56,8 +56,8 @@ class TransformerDecoderLayer : public Module {
   TransformerDecoderLayer(std::int64_t d_model, std::int64_t nhead, const TransformerLayerOptions& options = {});
 
   /// x [N, L, d_model], memory [N, S, d_model] -> the shape of x.
-  Tensor forward(const Tensor& x, const Tensor& memory, const DecodeOptions& options = {}) const;
-  Tensor operator()(const Tensor& x, const Tensor& memory, const DecodeOptions& options = {}) const {
+  Tensor forward(const Operand& x, const Tensor& memory, const DecodeOptions& options = {}) const;
+  Tensor operator()(const Operand& x, const Tensor& memory, const DecodeOptions& options = {}) const {
     return forward(x, memory, options);
   }
 
@@ -106,10 +106,10 @@ class TransformerEncoder : public TransformerStack<TransformerEncoderLayer> {
                      const TransformerLayerOptions& options = {}, std::optional<LayerNorm> norm = {});
 
   /// x [N, L, d_model] -> the same shape; `options` go to every layer.
-  Tensor forward(const Tensor& x, const AttendOptions& options = {}) const {
+  Tensor forward(const Operand& x, const AttendOptions& options = {}) const {
     return run(x, [&](const TransformerEncoderLayer& layer, const Tensor& h) { return layer(h, options); });
   }
-  Tensor operator()(const Tensor& x, const AttendOptions& options = {}) const { return forward(x, options); }
+  Tensor operator()(const Operand& x, const AttendOptions& options = {}) const { return forward(x, options); }
 };
 
 /// Decoder layers, all of which look into the same memory.
@@ -119,10 +119,10 @@ class TransformerDecoder : public TransformerStack<TransformerDecoderLayer> {
                      const TransformerLayerOptions& options = {}, std::optional<LayerNorm> norm = {});
 
   /// x [N, L, d_model], memory [N, S, d_model] -> the shape of x; `options` go to every layer.
-  Tensor forward(const Tensor& x, const Tensor& memory, const DecodeOptions& options = {}) const {
+  Tensor forward(const Operand& x, const Tensor& memory, const DecodeOptions& options = {}) const {
     return run(x, [&](const TransformerDecoderLayer& layer, const Tensor& h) { return layer(h, memory, options); });
   }
-  Tensor operator()(const Tensor& x, const Tensor& memory, const DecodeOptions& options = {}) const {
+  Tensor operator()(const Operand& x, const Tensor& memory, const DecodeOptions& options = {}) const {
     return forward(x, memory, options);
   }
 };
