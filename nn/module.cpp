@@ -143,14 +143,14 @@ std::vector<NamedModule> Module::named_modules() const {
   return list;
 }
 
-Tensor Module::tensor(const std::string& name) const {
+Tensor Module::named_tensor(const std::string& name) const {
   Tensor found;
   state_->walk_tensors([&](const Tensor& tensor, const std::string& own) {
     if (own == name) found = tensor;
   });
   if (!found.defined())
     throw ValueError(
-        fmt::format("{}::tensor: expected the name of a parameter or buffer; got \"{}\"", state_->type, name));
+        fmt::format("{}::named_tensor: expected the name of a parameter or buffer; got \"{}\"", state_->type, name));
   return found;
 }
 

@@ -53,7 +53,7 @@ class Module {
   template <class Visit>
   void apply(const Visit& visit) const;
   /// The parameter or buffer of this dotted name; ValueError if there is none.
-  Tensor tensor(const std::string& name) const;
+  Tensor named_tensor(const std::string& name) const;
 
   /// Sets which parameters want a gradient: those of which a name matches the pattern, in which * stands for any text
   /// and ? for a character ("*" is all of them). ValueError if none does. What is frozen loses its gradient, so that

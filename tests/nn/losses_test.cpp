@@ -148,7 +148,9 @@ TEST(LossesTest, AreDifferentiableTwice) {
 }
 
 TEST(LossesTest, NothingIsBroadcastAndIntegersAreNoInput) {
-  for (const auto& [name, loss] : elementwise_losses()) {
+  for (const auto& one : elementwise_losses()) {
+    const std::string& name = one.first;
+    const auto& loss = one.second;
     expect_throws<tg::ShapeError>([&] { loss(tg::ones({4, 1}), tg::ones({4})); }, {name, "[4, 1]", "[4]"});
     expect_throws<tg::DtypeError>([&] { loss(tg::tensor({1, 2}), tg::tensor({1, 2})); }, {name, "int64"});
     EXPECT_EQ(loss(tg::ones({2, 0}), tg::ones({2, 0})).shape(), (tg::Shape{2, 0})) << name;

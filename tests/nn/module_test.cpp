@@ -216,12 +216,12 @@ TEST(ModuleTest, ListsAndVisitsItsModules) {
                                              "tail.0", "tail.1", "tail.2"}));
   model.apply([&](const nn::Module& module) {
     types.push_back(module.type());
-    if (module.type() == "Linear") nn::init::zeros_(module.tensor("bias"));
+    if (module.type() == "Linear") nn::init::zeros_(module.named_tensor("bias"));
   });
   EXPECT_EQ(types[1] + types[2] + types[5], "ModuleLinearLinear");
   EXPECT_TRUE(tg::equal(model.left.inner.bias(), tg::zeros({3})));
-  EXPECT_EQ(model.tensor("left.steps").body(), model.left.steps.body());
-  EXPECT_THROW(model.tensor("left"), tg::ValueError);
+  EXPECT_EQ(model.named_tensor("left.steps").body(), model.left.steps.body());
+  EXPECT_THROW(model.named_tensor("left"), tg::ValueError);
 
   struct Twice : nn::Module {
     nn::Linear a = register_module("a", nn::Linear(1, 1));
