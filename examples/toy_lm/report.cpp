@@ -70,7 +70,8 @@ std::string History::to_json() const {
   json records = json::array(), samples = json::array();
   for (const StepRecord& r : records_) records.push_back({r.step, r.loss, r.lr, r.gradient_norm, r.tokens_per_second});
   for (const auto& [step, text] : samples_) samples.push_back({step, text});
-  return json{{"records", records}, {"width", width_}, {"filled", filled_}, {"samples", samples}}.dump();
+  return json{{"records", records}, {"width", width_}, {"filled", filled_}, {"samples", samples}}.dump(
+      -1, ' ', false, json::error_handler_t::replace);
 }
 
 History History::from_json(const std::string& text) try {
