@@ -11,6 +11,7 @@
 #include "attention.hpp"
 #include "bad_input.hpp"
 #include "generation.hpp"
+#include "info.hpp"
 #include "recipe.hpp"
 #include "resume.hpp"
 #include "training.hpp"
@@ -146,6 +147,9 @@ std::function<void()> parse_command_line(int argc, char** argv) {
   AttentionOptions attention_options;
   CLI::App* attention_command = app.add_subcommand("attention", "Show what a trained model attends to in a text");
   add_attention_options(*attention_command, attention_options);
+  std::string folder = "toy_lm-out";
+  CLI::App* info_command = app.add_subcommand("info", "Show what a run has left: model, settings, files, losses");
+  info_command->add_option("DIR", folder, "folder that 'train' wrote");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
@@ -154,6 +158,7 @@ std::function<void()> parse_command_line(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     throw BadInput(first_line(error.what()) + "; see toy_lm --help and toy_lm COMMAND --help");
   }
+  if (info_command->parsed()) return [folder] { show_run(folder); };
   if (attention_command->parsed())
     return [attention_options] {
       choose_threads({});

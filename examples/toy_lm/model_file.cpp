@@ -32,9 +32,10 @@ GptConfig read_config(const tg::AnnotatedStateDict& file, std::int64_t vocabular
   const tg::Tensor* token = file.entries.find("token.weight");
   const tg::Tensor* position = file.entries.find("position.weight");
   if (!position) config.blocks = "modern";
+  constexpr std::int64_t kLongest = 1'000'000;  // no tensor says how long a modern model's context is
   if (!token || token->shape() != tg::Shape{vocabulary, config.width} ||
       (position && position->shape() != tg::Shape{config.context, config.width}) || config.width % config.heads != 0 ||
-      config.layers > static_cast<std::int64_t>(file.entries.size()))
+      config.context > kLongest || config.layers > static_cast<std::int64_t>(file.entries.size()))
     throw BadInput("its tensors don't fit the vocabulary, context, layers, heads and width in its metadata");
   return config;
 }

@@ -1,15 +1,12 @@
 // The page of attention maps as a browser shows it, and the program that writes it.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <tapegrad/tapegrad.hpp>
 
+#include "browser.hpp"
 #include "toy_lm/attention.hpp"
 #include "toy_lm/corpus.hpp"
 #include "toy_lm/model_file.hpp"
@@ -19,10 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-std::string read(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+const auto read = read_bytes;
 
 class AttentionPage : public ::testing::Test {
  protected:
@@ -30,19 +24,10 @@ class AttentionPage : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
-  /// Exit code; the output is in the files "stdout" and "stderr".
-  int run(const std::string& command) const {
-    const int status =
-        std::system(("cd '" + folder_ + "' && { " + command + "; } > stdout 2> stderr < /dev/null").c_str());
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-  /// What the browser sees in the page, at the place that the hash says; null if there is no browser.
+  int run(const std::string& command) const { return run_in(folder_, command); }
+  /// Points at each cell in turn and notes what the page then says of it.
   json seen(const std::string& page, const std::string& hash) const {
-    if (run("command -v chromium || command -v chromium-browser || command -v google-chrome") != 0) return nullptr;
-    std::string browser = read(path("stdout"));
-    browser.pop_back();
-    // Points at each cell in turn and notes what the page then says of it.
-    std::ofstream(path("probed.html"), std::ios::binary) << read(page) << R"(<pre id="probe"></pre><script>
+    return seen_by_browser(folder_, page, hash, R"(
       const text = id => document.getElementById(id).textContent;
       const cells = [...document.querySelectorAll('#map td[data-k]')].map(cell => {
         cell.dispatchEvent(new PointerEvent('pointermove', {bubbles: true, clientX: 9, clientY: 9}));
@@ -53,27 +38,7 @@ class AttentionPage : public ::testing::Test {
         first: text('first'), labels: [...document.querySelectorAll('#map thead th')].map(name => name.textContent),
         rows: [...document.querySelectorAll('#map tbody th')].map(name => name.textContent),
         layers: document.querySelectorAll('#layer option').length, heads: document.querySelectorAll('#head option').length,
-        pictures: document.querySelectorAll('#heads canvas').length};
-      const bytes = new TextEncoder().encode(JSON.stringify(result));
-      text('probe');
-      document.getElementById('probe').textContent = '@@' + [...bytes].map(b => b.toString(16).padStart(2, '0')).join('') + '@@';
-    </script>)";
-    EXPECT_EQ(run("timeout 120 '" + browser +
-                  "' --headless --no-sandbox --disable-gpu --user-data-dir=profile "
-                  "--virtual-time-budget=5000 --dump-dom 'file://" +
-                  path("probed.html") + "#" + hash + "'"),
-              0)
-        << read(path("stderr"));
-    const std::string dom = read(path("stdout"));
-    const std::size_t begin = dom.find(">@@"), end = dom.find("@@<", begin);
-    if (begin == std::string::npos || end == std::string::npos) {
-      ADD_FAILURE() << "the script of the page failed:\n" << read(path("stderr"));
-      return json::object();
-    }
-    std::string text;
-    for (std::size_t i = begin + 3; i < end; i += 2)
-      text += static_cast<char>(std::stoi(dom.substr(i, 2), nullptr, 16));
-    return json::parse(text);
+        pictures: document.querySelectorAll('#heads canvas').length};)");
   }
   static void expect_cells(const json& page, const tg::Tensor& map) {
     const std::int64_t keys = map.size(1);
@@ -94,8 +59,6 @@ class AttentionPage : public ::testing::Test {
   const std::string folder_ =
       (std::filesystem::temp_directory_path() / ("tapegrad-page-" + std::to_string(::getpid()))).string();
 };
-
-constexpr const char* kNoBrowser = "no chromium here: install it (Debian: apt-get install chromium) to test the page";
 
 /// [heads, length, length], causal.
 tg::Tensor some_maps(std::int64_t heads, std::int64_t length) {

@@ -1,0 +1,53 @@
+#include "info.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "model_file.hpp"
+#include "resume.hpp"
+
+namespace toy_lm {
+namespace {
+
+void show_settings(const std::string& path) {
+  if (!std::filesystem::exists(path)) return fmt::print("\nno checkpoint: the settings of the run are not known\n");
+  const tg::CheckpointNote note = tg::read_checkpoint_note(path);
+  fmt::print("\nsteps done: {}; settings:\n ", note.step);
+  std::size_t column = 0;
+  for (const auto& [option, value] : note.metadata) {
+    if (option.rfind("--", 0) != 0 || option == "--text") continue;
+    column += fmt::formatted_size(" {} {}", option, value);
+    if (column > 78) {
+      fmt::print("\n ");
+      column = fmt::formatted_size(" {} {}", option, value);
+    }
+    fmt::print(" {} {}", option, value);
+  }
+  const std::string text = note.metadata.at("--text");
+  fmt::print("\ntext: {}\n", text.empty() ? "the built-in corpus\n" : "\n" + text);
+}
+
+void show_losses(const std::string& path) {
+  std::ifstream metrics(path);
+  for (std::string line; std::getline(metrics, line);) {
+    for (std::size_t comma = 0; (comma = line.find(',')) != line.npos;) line.replace(comma, 1, "\t");
+    fmt::print("{}\n", line);
+  }
+}
+
+}  // namespace
+
+void show_run(const std::string& folder) {
+  const SavedModel saved = load_model(folder + "/model.safetensors");
+  fmt::print("{}\nknows {} characters\n", saved.model.to_string(), saved.vocabulary.size());
+  show_settings(checkpoint_path(folder));
+  for (const char* name : {"model.safetensors", "checkpoint.safetensors", "metrics.csv", "report.html"})
+    if (const std::string path = folder + "/" + name; std::filesystem::exists(path))
+      fmt::print("{:>10} bytes  {}\n", std::filesystem::file_size(path), path);
+  fmt::print("\n");
+  show_losses(folder + "/metrics.csv");
+}
+
+}  // namespace toy_lm
