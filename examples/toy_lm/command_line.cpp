@@ -71,7 +71,7 @@ void add_train_options(CLI::App& app, TrainOptions& options, std::optional<int>&
                  "rmsprop")
       ->check(CLI::IsMember({"adamw", "muon", "sgd", "adam", "lion", "rmsprop"}))
       ->type_name("NAME");
-  app.add_option("--lr", options.lr, "highest learning rate; lion wants about a tenth of it, sgd a hundredfold");
+  app.add_option("--lr", options.lr, "highest learning rate; lion wants about a fifth of AdamW's, sgd fifty times it");
   app.add_option("--muon-lr", options.muon_lr, "highest learning rate of Muon's matrices");
   app.add_option("--min-lr", options.min_lr, "learning rate at the end of the cosine");
   app.add_option("--warmup", options.warmup, "steps of linear warm-up; not more than all steps");

@@ -31,7 +31,7 @@ std::vector<std::int64_t> counting(std::int64_t length) {
 
 TEST(Recipe, EveryOptimizerLearns) {
   const std::vector<std::int64_t> tokens = counting(200);
-  for (const auto& [name, lr] : {std::pair("adamw", 1e-2), std::pair("muon", 1e-2), std::pair("sgd", 0.3),
+  for (const auto& [name, lr] : {std::pair("adamw", 1e-2), std::pair("muon", 1e-2), std::pair("sgd", 0.05),
                                  std::pair("adam", 1e-2), std::pair("lion", 2e-3), std::pair("rmsprop", 5e-3)})
     for (const char* blocks : {"gpt2", "modern"}) {
       tg::manual_seed(4);

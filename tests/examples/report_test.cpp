@@ -85,7 +85,7 @@ class ReportPage : public ::testing::Test {
       document.querySelector('#loss svg').dispatchEvent(new PointerEvent('pointermove', {clientX: 1e4, clientY: 9}));
       const result = {
         dots: [...document.querySelectorAll('#loss .dot')].map(dot => [+dot.dataset.step, +dot.dataset.value]),
-        last: text('loss').match(/[0-9.]+$/)[0], key: texts('#loss .key span'), tip: text('tip'), title: text('title'),
+        last: document.querySelector('#loss .value').textContent, key: texts('#loss .key span'), tip: text('tip'), title: text('title'),
         floors: document.querySelectorAll('#loss .floor').length, points: ['loss', 'lr', 'norm', 'speed'].map(points),
         rows: texts('#evaluations tbody tr td:first-child'), samples: texts('#evaluations .sample'),
         maps: document.querySelectorAll('#heads canvas').length, settings: text('settings'), machine: text('machine'),
@@ -131,7 +131,9 @@ TEST_F(ReportPage, AnyTextStaysText) {
   for (int i = 0; i < 40; ++i) text += "</script><b>&amp;\"'`\\\u6f22\x01</b><!--\n";
   std::ofstream(path("<i>&.txt"), std::ios::binary) << text;
   train("--steps 3 --text '<i>&.txt'");
-  const std::string bytes = read_bytes(path("run/report.html"));
+  std::string bytes = read_bytes(path("run/report.html"));
+  const std::string svg = "http://www.w3.org/2000/svg";  // a name, which nothing loads
+  bytes.replace(bytes.find(svg), svg.size(), "");
   for (const char* reference : {"http:", "https:", "src=", "href=", "@import", "url(", "fetch("})
     EXPECT_EQ(bytes.find(reference), std::string::npos) << reference;
   const json page = seen();
