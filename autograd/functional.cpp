@@ -175,4 +175,8 @@ Product hvp(const Function& function, const Tensors& inputs, const Tensors& vect
   return {detached({output}), detached(pulled_back(gradients, places, directions, false))};
 }
 
+Tensor hvp(const std::function<Tensor(const Tensor&)>& function, const Tensor& input, const Tensor& vector) {
+  return hvp(of_one(function), Tensors{input}, Tensors{vector}).products[0];
+}
+
 }  // namespace tapegrad::autograd

@@ -48,5 +48,7 @@ Tensor hessian(const std::function<Tensor(const Tensor&)>& function, const Tenso
 /// return one tensor of one element; `vectors`: one for each input, of its shape, undefined ones count as zero. Two
 /// sweeps.
 Product hvp(const Function& function, const Tensors& inputs, const Tensors& vectors);
+/// The product alone, for one input.
+Tensor hvp(const std::function<Tensor(const Tensor&)>& function, const Tensor& input, const Tensor& vector);
 
 }  // namespace tapegrad::autograd

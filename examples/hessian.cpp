@@ -78,9 +78,7 @@ bool regression() {
   int products = 0, sweeps = 0;
   for (int step = 1; step <= 7; ++step) {
     const tg::Tensor g = gradient(loss, w);
-    const auto product = [&](const tg::Tensor& v) {
-      return ag::hvp([&](const tg::Tensors& in) { return loss(in[0]); }, {w}, {v}).products[0];
-    };
+    const auto product = [&](const tg::Tensor& v) { return ag::hvp(loss, w, v); };
     w = w - conjugate_gradients(product, g, std::min(0.1, std::sqrt(tg::norm(g).item())), products);
     // As much for gradient descent: a product with the Hessian is two sweeps.
     for (; sweeps < step + 2 * products; ++sweeps) descent = descent - 4.0 * gradient(loss, descent);

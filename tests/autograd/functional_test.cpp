@@ -145,6 +145,9 @@ TEST(Hessian, TimesAVectorIsTheProduct) {
     EXPECT_TRUE(allclose(blocks[0][1], permute(blocks[1][0], {2, 3, 0, 1})));
   }
   EXPECT_EQ(product.outputs[0].item(), f(in).item());
+
+  const auto of_one = [&](const Tensor& x) { return f({x, in[1]}); };
+  EXPECT_TRUE(equal(hvp(of_one, in[0], u[0]), hvp(f, in, {u[0], Tensor()}).products[0]));
 }
 
 }  // namespace
