@@ -31,7 +31,8 @@ constexpr const char* kDamaged = "; the file is damaged or no safetensors file";
 class InputFile {
  public:
   explicit InputFile(const std::string& path)
-      : where_(fmt::format("load_safetensors: '{}': ", path)), descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+      : where_(fmt::format("load_safetensors: '{}': ", path)),
+        descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
     struct stat status {};
     if (descriptor_ < 0) fail(fmt::format("the file must be readable; {}", std::strerror(errno)));
     if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {

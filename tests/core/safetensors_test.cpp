@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
@@ -306,6 +307,9 @@ TEST_F(Safetensors, DamagedBytesNeverDoMoreThanThrow) {
 
 TEST_F(Safetensors, FilesThatCannotBeReadAreNamed) {
   expect_refused({"No such file"});
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  expect_refused({"device"});  // at once: nobody will ever write into it
+  std::filesystem::remove(path());
   std::filesystem::create_directory(path());
   expect_refused({"folder"});
 }

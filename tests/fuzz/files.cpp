@@ -64,5 +64,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check_npy(path, size);
   else
     check_safetensors(path, size);
+  ::unlink(kCopy.c_str());
   return 0;
 }
