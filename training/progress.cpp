@@ -27,9 +27,11 @@ void Progress::update(const ProgressState& state) {
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   const double rate = elapsed / static_cast<double>(std::max<std::int64_t>(state.step - steps_before_, 1));
   const double left = rate * static_cast<double>(state.steps - state.step);
-  const std::string line = fmt::format("step {:>{}}/{}  loss {:.4f}  lr {:.2e}  {:.0f} tokens/s  {} left", state.step,
-                                       fmt::formatted_size("{}", state.steps), state.steps, state.loss, state.lr,
-                                       state.tokens_per_second, duration(left));
+  const std::string speed = state.tokens_per_second > 0 ? fmt::format("{:.0f} tokens/s", state.tokens_per_second)
+                                                        : fmt::format("{:.3g} steps/s", 1 / rate);
+  const std::string line =
+      fmt::format("step {:>{}}/{}  loss {:.4f}  lr {:.2e}  {}  {} left", state.step,
+                  fmt::formatted_size("{}", state.steps), state.steps, state.loss, state.lr, speed, duration(left));
   fmt::print("{}{}{}", terminal_ ? "\r\x1b[K" : "", line, terminal_ ? "" : "\n");
   line_open_ = terminal_;
   std::fflush(stdout);

@@ -11,7 +11,7 @@ struct ProgressState {
   std::int64_t steps;
   double loss;
   double lr;
-  double tokens_per_second;
+  double tokens_per_second = 0;  // 0: steps per second are shown
 };
 
 class Progress {
