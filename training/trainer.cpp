@@ -155,6 +155,7 @@ class Run {
   std::string step_path(std::int64_t step) const { return path(fmt::format("{}{}", kStart, step)); }
 
   void save(const std::string& stem) const {
+    if (!first_not_finite(module_).empty()) fail(result_.steps, "update", "a NaN or an infinity");
     const std::vector<double> state{result_.evaluation,
                                     result_.best,
                                     static_cast<double>(result_.best_step),

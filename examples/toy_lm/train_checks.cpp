@@ -96,18 +96,9 @@ void check_folder(const std::string& path) {
 
 std::string describe_not_finite(const Gpt& model, std::int64_t step, const std::string& what, double value,
                                 std::int64_t saved_step) {
-  std::string fault = "no parameter and no gradient is at fault";
-  auto look = [&](const char* kind, auto&& tensor_of) {
-    for (const auto& parameter : model.named_parameters()) {
-      const tg::Tensor tensor = tensor_of(parameter.tensor);
-      if (!tensor.defined() || all_finite(tensor)) continue;
-      fault = fmt::format("the first parameter at fault is {} ({})", parameter.name, kind);
-      return true;
-    }
-    return false;
-  };
-  if (!look("its value is not finite", [](const tg::Tensor& x) { return x.detach(); }))
-    look("its gradient is not finite", [](const tg::Tensor& x) { return x.grad(); });
+  const std::string parameter = tg::first_not_finite(model);
+  const std::string fault =
+      parameter.empty() ? "no parameter and no gradient is at fault" : "the first parameter at fault is " + parameter;
   const std::string kept =
       saved_step > 0 ? fmt::format("what was saved at step {} stays", saved_step) : "nothing was saved";
   return fmt::format("step {}: the {} is {}; {}; {}; try a smaller --lr", step, what, value, fault, kept);
