@@ -23,4 +23,7 @@ class Operand : public Tensor {
   autograd::UserLine line_;
 };
 
+inline Tensor::Tensor(Operand&& operand) : Tensor(static_cast<const Tensor&>(operand)) {}
+inline Tensor& Tensor::operator=(Operand&& operand) { return *this = static_cast<const Tensor&>(operand); }
+
 }  // namespace tapegrad

@@ -22,6 +22,7 @@ void destroy(TensorBody* body) noexcept;
 }  // namespace autograd
 
 class Tensor;
+class Operand;
 struct IndexItem;
 using Tensors = std::vector<Tensor>;
 
@@ -45,6 +46,8 @@ class Tensor {
   Tensor() = default;
   /// A tensor of this value that is not on the tape.
   explicit Tensor(core::Array array);
+  Tensor(Operand&& operand);  // a copy: what an operand borrows can't be moved out of it
+  Tensor& operator=(Operand&& operand);
 
   bool defined() const { return static_cast<bool>(body_); }
   const Shape& shape() const;

@@ -180,6 +180,20 @@ TEST(Anomaly, OperandsThatAreCopiedOwnTheirTensors) {
   EXPECT_EQ(owned.to_vector<double>(), (std::vector<double>{4, 4}));
 }
 
+TEST(Anomaly, OperandsThatAreMovedFromKeepWhatTheyBorrow) {
+  const Tensor x = ones({2});
+  const auto returned = [](Operand operand) -> Tensor { return operand; };
+  const auto moved = [](Operand operand) { return Tensor(std::move(operand)); };
+  {
+    Tensor a = returned(x), b = moved(x), c = Operand(x), d;
+    d = Operand(x);
+    Tensors list;
+    list.emplace_back(Operand(x));
+    EXPECT_EQ(x.body()->references.value(), 6);
+  }
+  EXPECT_EQ(x.body()->references.value(), 1);
+}
+
 TEST(Anomaly, LetsATransformerPass) {
   const AnomalyGuard guard;
   manual_seed(1);
