@@ -48,7 +48,7 @@ std::vector<Edge> values_of(const Tensors& inputs) {
 
 Tensor checkpoint(std::function<Tensor(const Tensors&)> function, const Tensors& inputs, SourceLocation where) {
   const UserLine line(where);
-  if (!function) throw ValueError("checkpoint: expected a function to call with the inputs; got an empty one");
+  check_function("checkpoint", function);
   if (!grad_enabled()) return called(function, inputs);
   const RandomState random = random_state();
   const std::uint64_t since = last_number();

@@ -237,6 +237,7 @@ GradcheckReport gradcheck(const Function& function, const Tensors& inputs, const
 
 GradcheckReport gradcheck(const std::function<Tensor()>& function, const NamedTensors& parameters,
                           const GradcheckOptions& options) {
+  check_function("gradcheck", function);
   Tensors tensors;
   for (const auto& [name, tensor] : parameters) tensors.push_back(tensor);
   const StateGuard guard(tensors);

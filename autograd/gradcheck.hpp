@@ -57,11 +57,12 @@ class [[nodiscard]] GradcheckReport {
   double max_error_ = 0;
 };
 
-/// A function of tensors that returns one tensor or several.
+/// A function of tensors that returns one tensor or several. ValueError if there is nothing to call.
 class Function {
  public:
   template <class F, class = std::enable_if_t<std::is_invocable_v<F&, const Tensors&>>>
   Function(F f) {
+    check_function("Function", f);
     if constexpr (std::is_convertible_v<std::invoke_result_t<F&, const Tensors&>, Tensor>)
       call_ = [f = std::move(f)](const Tensors& in) mutable { return Tensors{f(in)}; };
     else

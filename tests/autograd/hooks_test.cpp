@@ -185,6 +185,34 @@ TEST(Hook, MayRemoveItself) {
   EXPECT_EQ(calls, 1);
 }
 
+TEST(Hook, MayRemoveAndAddOthers) {
+  Tensor x = leaf({2});
+  std::string calls;
+  HookHandle second;
+  HookHandle first = x.register_hook([&](const Tensor&) {
+    calls += "1";
+    second.remove();
+    x.register_hook([&](const Tensor&) { calls += "3"; });
+  });
+  second = x.register_hook([&](const Tensor&) { calls += "2"; });
+  (x * 2).sum().backward();
+  EXPECT_EQ(calls, "1");
+  first.remove();
+  (x * 2).sum().backward();
+  EXPECT_EQ(calls, "13");
+}
+
+TEST(Hook, MayLetGoOfItsTensor) {
+  Tensor x = leaf({2}), same = x;
+  x.register_hook([&](const Tensor& g) {
+    x = Tensor();
+    return g * 2;
+  });
+  (x * 3).sum().backward();
+  EXPECT_FALSE(x.defined());
+  EXPECT_EQ(same.grad().item(), 6);
+}
+
 TEST(Hook, MustKeepShapeAndDtype) {
   Tensor x = leaf({2, 3});
   HookHandle handle = x.register_hook([](const Tensor& g) { return g.sum(); });
