@@ -94,9 +94,9 @@ Tensor operator/(const Operand& a, const Scalar& b) {
 Tensor operator/(const Scalar& a, const Operand& b) {
   if (!is_floating(b.dtype())) return a / as_floating(b);
   const auto value = [&] { return kernels::divide(number(a), b.array()); };
-  return record("divide", value, {b}, [a, b](const Tensor& g, const Tensor& y) {
+  return record("divide", value, {b}, [a, b](const Tensor& g) {
     const Tensor by = off_poles(g, b);
-    return Tensors{-(g * (by.body() == b.body() ? y : a / by) / by)};
+    return list_of(-(g * a / by / by));
   });
 }
 
@@ -125,8 +125,9 @@ Tensor pow(const Operand& a, const Scalar& b) {
     if (b.real() == 0) return Tensors{zeros_like(g)};
     if (b.real() == 1) return list_of(g);
     if (b.real() == 2) return Tensors{g * (a * 2)};
-    const Tensor base = b.real() < 1 ? where(logical_and(eq(g, 0), eq(a, 0)), 1, a) : Tensor(a);
-    return Tensors{g * (pow(base, b.real() - 1) * b)};
+    // Divided by the inverse where there may be a pole: what is 0 there stays 0.
+    if (b.real() < 1) return list_of(g * b / off_poles(g, pow(a, 1 - b.real())));
+    return Tensors{g * (pow(a, b.real() - 1) * b)};
   });
 }
 Tensor pow(const Scalar& a, const Operand& b) {

@@ -1,5 +1,6 @@
 // Functions of one operand: value and gradient side by side.
 #include <cmath>
+#include <limits>
 
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
@@ -40,6 +41,7 @@ Tensor record_step(const char* name, Kernel kernel, const Tensor& x) {
   return record(name, value, {x}, [](const Tensor& g) { return Tensors{zeros_like(g)}; });
 }
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kTwoOverSqrtPi = 1.12837916709551257390;
 constexpr double kSqrtHalf = 0.70710678118654752440;
 constexpr double kInverseSqrtTwoPi = 0.39894228040143267794;
@@ -50,7 +52,7 @@ constexpr double kGeluCubic = 0.044715;
 
 Tensor off_poles(const Tensor& g, const Tensor& at) {
   const Tensor zeros = eq(at, 0);
-  return any(zeros).item() ? where(logical_and(zeros, eq(g, 0)), 1, at) : at;
+  return any(zeros).item() ? where(logical_and(zeros, eq(g, 0)), kInfinity, at) : at;
 }
 
 Tensor operator-(const Operand& a) { return neg(a); }

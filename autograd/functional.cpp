@@ -36,7 +36,7 @@ Tensors completed(const char* operation, const Tensors& vectors, const Tensors& 
                      " tensors; got " + std::to_string(vectors.size()) + "; leave some undefined for zeros");
   Tensors list;
   for (std::size_t i = 0; i < like.size(); ++i) {
-    if (vectors[i].defined()) check_gradient(operation, like[i], vectors[i]);
+    if (vectors[i].defined()) check_gradient(operation, like[i], vectors[i], "vector");
     list.push_back(vectors[i].defined() ? vectors[i] : zeros_like(like[i].detach()));
   }
   return list;
@@ -108,6 +108,7 @@ Tensor scalar_of(const char* operation, const Tensors& outputs) {
 }
 
 Function of_one(const std::function<Tensor(const Tensor&)>& function) {
+  check_function("Function", function);
   return [function](const Tensors& in) { return function(in[0]); };
 }
 
@@ -124,9 +125,9 @@ Product jvp(const Function& function, const Tensors& inputs, const Tensors& vect
   const GradModeGuard recorded(true);
   const Tensors places = own_places(inputs, false), directions = completed("jvp", vectors, places);
   const Tensors outputs = function(places);
-  Tensors weights;  // the gradients are linear in them, so their value doesn't matter
+  Tensors weights;  // the gradients are linear in them, so any value does but 0, which poles are left out for
   for (const Tensor& output : outputs) {
-    weights.push_back(zeros_like(output.detach()));
+    weights.push_back(ones_like(output.detach()));
     if (is_floating(output.dtype())) weights.back().requires_grad_();
   }
   const Tensors gradients = pulled_back(outputs, places, weights, true);

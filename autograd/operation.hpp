@@ -66,7 +66,7 @@ inline void check_floating(const char* operation, const Tensor& x) {
 
 using autograd::list_of;
 
-/// `at`, with 1 for the zeros where g is 0 too: a derivative that is infinite at 0 counts as 0 there.
+/// `at`, with infinity for the zeros where g is 0 too: what is divided by it there is 0, and so are its derivatives.
 Tensor off_poles(const Tensor& g, const Tensor& at);
 /// g times the derivative of gelu: d/dx x Phi(x) = Phi(x) + x Phi'(x), as differentiable operations.
 Tensor gelu_gradient(const Tensor& g, const Tensor& x);

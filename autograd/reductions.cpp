@@ -1,6 +1,7 @@
 // Reductions: value and gradient side by side.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
@@ -13,6 +14,8 @@ namespace tapegrad {
 using autograd::check_floating;
 
 namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 using ChooseAlong = kernels::Extremes (*)(const Array&, int, bool);
 
@@ -179,7 +182,7 @@ namespace {
 Tensor euclidean_norm(const Tensor& x, const Reduction& reduction, bool keepdim) {
   const auto value = [&] { return kernels::sqrt(kernels::sum(kernels::square(x.array()), reduction.axes, keepdim)); };
   return record("norm", value, {x}, [x, reduction](const Tensor& g, const Tensor& y) {
-    return Tensors{x * reduction.kept(g / where(eq(y, 0), 1, y))};
+    return Tensors{x * reduction.kept(g / where(eq(y, 0), kInfinity, y))};
   });
 }
 

@@ -7,8 +7,9 @@ namespace tapegrad::autograd {
 /// The entry whose closure is running on this thread, if any.
 const Entry* running_entry();
 
-/// ShapeError or DtypeError in the operation's name unless `gradient` is like `tensor`.
-void check_gradient(const char* operation, const Tensor& tensor, const Tensor& gradient);
+/// ShapeError or DtypeError in the operation's name unless `gradient`, or what `kind` says that it is, is like
+/// `tensor`.
+void check_gradient(const char* operation, const Tensor& tensor, const Tensor& gradient, const char* kind = "gradient");
 
 /// The number of the newest entry.
 std::uint64_t last_number();

@@ -25,12 +25,12 @@ void destroy(TensorBody* body) noexcept {
   core::pool_free(body, sizeof(TensorBody));
 }
 
-void check_gradient(const char* operation, const Tensor& tensor, const Tensor& gradient) {
+void check_gradient(const char* operation, const Tensor& tensor, const Tensor& gradient, const char* kind) {
   if (gradient.shape() != tensor.shape())
-    throw ShapeError(std::string(operation) + ": a gradient must have its tensor's shape " +
+    throw ShapeError(std::string(operation) + ": a " + kind + " must have its tensor's shape " +
                      tensor.shape().to_string() + "; got " + gradient.shape().to_string());
   if (gradient.dtype() != tensor.dtype())
-    throw DtypeError(std::string(operation) + ": a gradient must have its tensor's dtype " +
+    throw DtypeError(std::string(operation) + ": a " + kind + " must have its tensor's dtype " +
                      std::string(name_of(tensor.dtype())) + "; got " + std::string(name_of(gradient.dtype())));
 }
 

@@ -4,6 +4,7 @@
 namespace tapegrad {
 namespace {
 
+using autograd::Function;
 using autograd::hessian;
 using autograd::hvp;
 using autograd::jacobian;
@@ -109,10 +110,43 @@ TEST(Products, TakeUndefinedVectorsAsZero) {
   expect_near(vjp(f, in, {{}, tensor(2.0, float64)}).products[1], {0, 0}, 0);
 }
 
+/// J u has the derivatives that v^T J has, infinite ones too; a direction of 0 picks none of them.
+TEST(Products, AreInfiniteAtPoles) {
+  const std::vector<std::pair<Function, double>> functions = {
+      {[](const Tensors& in) { return log(in[0]); }, 0.25},
+      {[](const Tensors& in) { return log1p(in[0] - 1); }, 0.25},
+      {[](const Tensors& in) { return sqrt(in[0]); }, 0.25},
+      {[](const Tensors& in) { return pow(in[0], 0.5); }, 0.25},
+      {[](const Tensors& in) { return -reciprocal(in[0]); }, 0.0625},
+      {[](const Tensors& in) { return -1 / in[0]; }, 0.0625}};
+  for (const auto& [f, slope] : functions) {
+    const Tensors in = {values({0, 4})};
+    expect_near(jvp(f, in, {values({1, 1})}).products[0], {expectations::kInf, slope}, 1e-15);
+    expect_near(vjp(f, in, {values({1, 1})}).products[0], {expectations::kInf, slope}, 1e-15);
+    expect_near(jvp(f, in, {values({0, 1})}).products[0], {0, slope}, 1e-15);
+    expect_near(vjp(f, in, {values({0, 1})}).products[0], {0, slope}, 1e-15);
+  }
+}
+
+TEST(Products, NeedAFunctionToCall) {
+  const std::function<Tensors(const Tensors&)> none;
+  const std::function<Tensor(const Tensor&)> none_of_one;
+  const Tensors in = {values({1})};
+  expect_throws<ValueError>([&] { jvp(none, in, in); }, {"a function to call"});
+  expect_throws<ValueError>([&] { jacobian(none_of_one, in[0]); }, {"a function to call"});
+  expect_throws<ValueError>([&] { hessian(none_of_one, in[0]); }, {"a function to call"});
+  expect_throws<ValueError>([&] { (void)autograd::gradcheck(none, in); }, {"a function to call"});
+  expect_throws<ValueError>(
+      [&] {
+        (void)autograd::gradcheck(std::function<Tensor()>(), {{"x", in[0]}});
+      },
+      {"gradcheck", "a function to call"});
+}
+
 TEST(Products, CheckTheirVectors) {
   const auto f = [](const Tensors& in) { return in[0] * in[0]; };
   expect_throws<ValueError>([&] { jvp(f, {values({1})}, {}); }, {"jvp", "one vector", "got 0"});
-  expect_throws<ShapeError>([&] { vjp(f, {values({1})}, {values({1, 2})}); }, {"vjp", "[1]", "[2]"});
+  expect_throws<ShapeError>([&] { vjp(f, {values({1})}, {values({1, 2})}); }, {"vjp: a vector must", "[1]", "[2]"});
   expect_throws<DtypeError>([&] { hvp([](const Tensors& in) { return in[0].sum(); }, {values({1})}, {ones({1})}); },
                             {"hvp", "float64", "float32"});
   expect_throws<ShapeError>([&] { hessian(f, Tensors{values({1, 2})}); }, {"hessian", "one element", "[2]"});
@@ -129,6 +163,20 @@ TEST(Hessian, OfClosedForms) {
   EXPECT_EQ(blocks[0][1].item(), 4);
   EXPECT_EQ(blocks[1][0].item(), 4);
   EXPECT_EQ(blocks[1][1].item(), 0);
+}
+
+/// Where a first derivative is 0 by convention, so are those of it.
+TEST(Hessian, IsZeroWhereTheGradientIsByConvention) {
+  for (const double p : {2.0, 3.0})
+    expect_near(hessian([p](const Tensor& x) { return norm(x, p); }, values({0, 0})), {0, 0, 0, 0}, 0);
+  for (const auto& f : std::vector<std::function<Tensor(const Tensor&)>>{
+           [](const Tensor& x) { return log(x); }, [](const Tensor& x) { return sqrt(x); },
+           [](const Tensor& x) { return 1 / x; }, [](const Tensor& x) { return pow(x, 0.5); }}) {
+    const auto blocks =
+        hessian([&](const Tensors& in) { return (f(in[0]) * in[1]).sum(); }, {values({0}), values({0})});
+    EXPECT_EQ(blocks[0][0].item(), 0);
+    EXPECT_EQ(blocks[0][1].item(), 0);
+  }
 }
 
 TEST(Hessian, TimesAVectorIsTheProduct) {
