@@ -18,3 +18,19 @@ TEST(Matmul, OneRowGivesWhatItGivesAmongOthers) {
                                tg::linear(a, rows, b.select(0, 0)).slice(0, 1, 2), tolerance, tolerance));
     }
 }
+
+/// The sizes are those of expanded tensors: nothing of that size is made.
+TEST(Matmul, SizesBeyondThoseOfBlasAreAnError) {
+  const std::int64_t large = std::int64_t{1} << 31;
+  const tg::Tensor row = tg::ones({1, 1}).expand({2, large}), column = tg::ones({1, 1}).expand({large, 2});
+  for (const auto& f : std::vector<std::function<tg::Tensor()>>{
+           [&] { return tg::matmul(row, column); }, [&] { return tg::matmul(row.select(0, 0), column.select(1, 0)); },
+           [&] { return tg::linear(row, row); }}) {
+    try {
+      f();
+      ADD_FAILURE() << "no error";
+    } catch (const tg::ShapeError& error) {
+      EXPECT_NE(std::string(error.what()).find("2147483648"), std::string::npos) << error.what();
+    }
+  }
+}
