@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 #include <tapegrad/autograd/creation.hpp>
@@ -16,6 +21,64 @@ RandomScope::RandomScope(std::uint64_t seed, std::uint64_t stream) : before_(ran
   set_random_state({seed ^ kOther, stream << 32});
 }
 RandomScope::~RandomScope() { set_random_state(before_); }
+
+/// Makes batches ahead, from number `from` on, until one fails.
+class BatchStream::Worker {
+ public:
+  Worker(const BatchStream& stream, std::int64_t from) : stream_(stream), thread_([this, from] { work(from); }) {}
+  ~Worker() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  Tensors next() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !ahead_.empty(); });
+    Made one = std::move(ahead_.front());
+    ahead_.pop_front();
+    lock.unlock();
+    changed_.notify_all();
+    if (one.error) std::rethrow_exception(one.error);
+    return std::move(one.batch);
+  }
+
+ private:
+  struct Made {
+    Tensors batch;
+    std::exception_ptr error;
+  };
+
+  void work(std::int64_t number) {
+    for (bool failed = false; !failed; ++number) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return stopping_ || ahead_.size() < stream_.prefetch_; });
+      if (stopping_) return;
+      lock.unlock();
+      Made one;
+      try {
+        one.batch = stream_.made(number);
+      } catch (...) {
+        one.error = std::current_exception();
+        failed = true;
+      }
+      lock.lock();
+      ahead_.push_back(std::move(one));
+      lock.unlock();
+      changed_.notify_all();
+    }
+  }
+
+  const BatchStream& stream_;
+  std::mutex mutex_;  // of the queue and the flag
+  std::condition_variable changed_;
+  std::deque<Made> ahead_;
+  bool stopping_ = false;
+  std::thread thread_;  // the last: it uses the others
+};
 
 BatchStream::BatchStream(const char* name, std::vector<Setting> settings, std::uint64_t seed, std::int64_t prefetch,
                          Make make)
@@ -35,61 +98,23 @@ Tensors BatchStream::made(std::int64_t number) const {
   return make_(number);
 }
 
-void BatchStream::work(std::int64_t number) {
-  for (bool failed = false; !failed; ++number) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return stopping_ || ahead_.size() < prefetch_; });
-    if (stopping_) return;
-    lock.unlock();
-    Made one;
-    try {
-      one.batch = made(number);
-    } catch (...) {
-      one.error = std::current_exception();
-      failed = true;
-    }
-    lock.lock();
-    ahead_.push_back(std::move(one));
-    lock.unlock();
-    changed_.notify_all();
-  }
-}
+BatchStream::~BatchStream() = default;
 
 Tensors BatchStream::next() {
-  Made one;
-  if (prefetch_ == 0) {
-    one.batch = made(position_);
-  } else {
-    if (!worker_.joinable()) worker_ = std::thread([this, from = position_] { work(from); });
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !ahead_.empty(); });
-    one = std::move(ahead_.front());
-    ahead_.pop_front();
+  if (prefetch_ > 0 && !worker_) worker_ = std::make_unique<Worker>(*this, position_);
+  try {
+    Tensors batch = worker_ ? worker_->next() : made(position_);
+    ++position_;
+    return batch;
+  } catch (...) {
+    worker_.reset();  // it has ended; the next call starts one at the same batch
+    throw;
   }
-  changed_.notify_all();
-  if (one.error) {
-    stop();  // the worker has ended; the next call starts one at the same batch
-    std::rethrow_exception(one.error);
-  }
-  ++position_;
-  return std::move(one.batch);
-}
-
-void BatchStream::stop() {
-  if (!worker_.joinable()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
-  worker_.join();
-  ahead_.clear();
-  stopping_ = false;
 }
 
 void BatchStream::seek(std::int64_t position) {
   if (position < 0) throw ValueError(fmt::format("{}: the position must be at least 0; got {}", name_, position));
-  stop();
+  worker_.reset();
   position_ = position;
 }
 

@@ -1,11 +1,7 @@
 // An endless stream of batches that are made in the background, and whose place can be saved.
 #pragma once
-#include <condition_variable>
-#include <deque>
-#include <exception>
 #include <functional>
-#include <mutex>
-#include <thread>
+#include <memory>
 
 #include <tapegrad/autograd/state_dict.hpp>
 #include <tapegrad/core/random.hpp>
@@ -27,7 +23,7 @@ class BatchStream {
   /// next() makes them. ValueError if that is negative.
   BatchStream(const char* name, std::vector<Setting> settings, std::uint64_t seed, std::int64_t prefetch, Make make);
   BatchStream(BatchStream&&) = delete;  // and so no copies
-  ~BatchStream() { stop(); }
+  ~BatchStream();
 
   /// Batch number position(), which then moves on. What `make` throws is thrown here; the position then stays.
   Tensors next();
@@ -41,13 +37,8 @@ class BatchStream {
   void load_state_dict(const StateDict& entries);
 
  private:
-  struct Made {
-    Tensors batch;
-    std::exception_ptr error;
-  };
+  class Worker;
   Tensors made(std::int64_t number) const;
-  void work(std::int64_t number);
-  void stop();
 
   const char* name_;
   std::vector<Setting> settings_;
@@ -55,12 +46,7 @@ class BatchStream {
   std::size_t prefetch_;
   Make make_;
   std::int64_t position_ = 0;
-
-  std::thread worker_;
-  std::mutex mutex_;  // of what follows
-  std::condition_variable changed_;
-  std::deque<Made> ahead_;
-  bool stopping_ = false;
+  std::unique_ptr<Worker> worker_;  // from the first batch on
 };
 
 /// While it lives, this thread's random numbers follow from `seed` and `stream`; then they go on where they were.

@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <span>
 
 #include <tapegrad/core/atomic_file.hpp>
@@ -64,11 +65,10 @@ void Metrics::write(std::int64_t step, const MetricValues& values) {
 }
 
 void Metrics::File::append(const std::string& line) {
-  if (!stream.is_open()) {
-    const std::span<const std::byte> piece = std::as_bytes(std::span(kept));
-    core::write_file_atomically("Metrics", path, {&piece, 1});
-    stream.open(path, std::ios::app);
-  }
+  const std::span<const std::byte> piece = std::as_bytes(std::span(kept));
+  if (!started) core::write_file_atomically("Metrics", path, {&piece, 1});
+  started = true;
+  std::ofstream stream(path, std::ios::app);
   stream << line << "\n" << std::flush;
   if (!stream) throw FileError(fmt::format("Metrics: '{}' could not be written", path));
 }

@@ -1,7 +1,6 @@
 // What a run measures, as a table and as JSON lines.
 #pragma once
 #include <cstdint>
-#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,8 +10,8 @@ namespace tapegrad {
 /// Values by name.
 using MetricValues = std::vector<std::pair<std::string, double>>;
 
-/// Writes "<stem>.csv" (with a line of names) and "<stem>.jsonl" (one object a line; null for what is not finite), each
-/// row flushed. Files that are there are replaced at the first write, except for their rows up to `kept_steps`.
+/// Writes "<stem>.csv" (with a line of names) and "<stem>.jsonl" (one object a line; null for what is not finite), a
+/// row at a time. Files that are there are replaced at the first write, except for their rows up to `kept_steps`.
 class Metrics {
  public:
   /// FileError if there are rows to be kept that can't be read.
@@ -25,7 +24,7 @@ class Metrics {
   struct File {
     std::string path;
     std::string kept;
-    std::ofstream stream = {};
+    bool started = false;
     void append(const std::string& line);
   };
   File table_, lines_;
