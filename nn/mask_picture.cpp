@@ -62,8 +62,9 @@ std::pair<std::int64_t, std::int64_t> known_lengths(const Node& node) {
 Tensor sampled(std::int64_t length, std::int64_t block) {
   const std::int64_t samples = std::min(block, kSamples);
   std::vector<std::int64_t> positions;
-  for (std::int64_t start = 0; start < length; start += block)
-    for (std::int64_t i = 0; i < samples; ++i) positions.push_back(std::min(start + i * block / samples, length - 1));
+  for (std::int64_t number = 0; length > 0 && number <= (length - 1) / block; ++number)
+    for (std::int64_t i = 0; i < samples; ++i)
+      positions.push_back(number * block + std::min(i * (block / samples), length - 1 - number * block));
   return from_vector(positions, {static_cast<std::int64_t>(positions.size())});
 }
 
@@ -81,7 +82,7 @@ std::string Mask::to_string(std::int64_t queries, std::int64_t keys) const {
   std::string text =
       fmt::format("mask: {}, {} queries x {} keys", defined() ? describe(*node_) : "everything", queries, keys);
   MaskParts parts = defined() ? parts_of(*node_, scores) : MaskParts();
-  const std::int64_t block = std::max<std::int64_t>(1, (std::max(queries, keys) + kCells - 1) / kCells);
+  const std::int64_t block = std::max<std::int64_t>(1, std::max(queries, keys) - 1) / kCells + 1;
   const Tensor rows = sampled(queries, block), columns = sampled(keys, block);
   if (parts.allowed.defined()) {
     const Tensor whole = expand(parts.allowed, broadcast_shapes("mask", parts.allowed.shape(), scores));

@@ -207,6 +207,9 @@ TEST(MaskTest, IsDrawn) {
   EXPECT_NE(large.find("\n▒·"), std::string::npos);        // the diagonal goes through the block
   EXPECT_NE(large.find("\n██▒·"), std::string::npos);      // below it all is allowed
   EXPECT_NE(large.find("·▒███████▒"), std::string::npos);  // and nothing beyond the window
+  const std::string endless = nn::causal(std::numeric_limits<std::int64_t>::max()).to_string();
+  EXPECT_EQ(std::count(endless.begin(), endless.end(), '\n'), 32);
+  EXPECT_NE(endless.find("\n██▒·"), std::string::npos);
   const Tensor odd = gt(rand({33, 70}), 2.0);
   EXPECT_NE(Mask(odd).to_string().find("\n························"), std::string::npos);
 }
