@@ -56,7 +56,13 @@ std::vector<AttentionComplexity> attention_complexity(const std::vector<std::int
     if (n <= 0 || width <= 0)
       throw ValueError(fmt::format(
           "attention_complexity: lengths and width must be positive; got length {} and width {}", n, width));
-    rows.push_back({n, n * n, 4.0 * static_cast<double>(n * n) / 1024, 2 * n * n * width + n * n});
+    const double pairs = static_cast<double>(n) * static_cast<double>(n);
+    if (pairs * (2.0 * static_cast<double>(width) + 1) >= 0x1p63)
+      throw ValueError(
+          fmt::format("attention_complexity: operations must be below 2^63, so that they can be counted; got length {} "
+                      "and width {}",
+                      n, width));
+    rows.push_back({n, n * n, 4 * pairs / 1024, n * n * (2 * width + 1)});
   }
   return rows;
 }
@@ -84,7 +90,7 @@ AttentionPlan plan_attention(const AttentionPlanOptions& options) {
   AttentionPlan plan{};
   plan.weights_bytes_per_layer = rows * n * bytes;
   plan.weights_bytes = layers * plan.weights_bytes_per_layer;
-  plan.fused_bytes = layers * rows * bytes;
+  plan.fused_bytes = layers * rows * 2 * bytes;
   plan.attention_operations = 2 * n * n * d;
   plan.projection_operations = 4 * n * d * d;
   plan.feed_forward_operations = 2 * ratio * n * d * d;

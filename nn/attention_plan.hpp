@@ -32,6 +32,7 @@ struct AttentionComplexity {
   double matrix_kb;              // 4 n^2 / 1024
   std::int64_t operations;       // 2 n^2 width + n^2: both products, and the softmax
 };
+/// ValueError unless lengths and width are positive, and the operations below 2^63.
 std::vector<AttentionComplexity> attention_complexity(const std::vector<std::int64_t>& lengths = {16, 32, 64, 128, 256},
                                                       std::int64_t width = 64);
 CostTable table(const std::vector<AttentionComplexity>& rows);
@@ -50,7 +51,7 @@ struct AttentionPlan {
   /// Of the weights, batch heads length^2, where they are kept: by the composed path.
   double weights_bytes_per_layer;
   double weights_bytes;
-  /// What the fused path keeps in their place: a number for each row.
+  /// What the fused path keeps in their place: two numbers for each row.
   double fused_bytes;
   /// Of one item in one layer: scores and mixing 2 n^2 d, the four projections 4 n d^2, the feed-forward net 2 r n d^2.
   double attention_operations;

@@ -45,6 +45,8 @@ TEST(AttentionComplexityTest, CountsAreExact) {
   }
   EXPECT_EQ(nn::attention_complexity({1024})[0].matrix_kb / 1024, 4.0);
   EXPECT_TRUE(contains(message_of([] { nn::attention_complexity({16, 0}); }), "got length 0 and width 64"));
+  EXPECT_TRUE(contains(message_of([] { nn::attention_complexity({4'000'000'000}); }), "must be below 2^63"));
+  EXPECT_THROW(nn::attention_complexity({16}, std::numeric_limits<std::int64_t>::max()), ValueError);
 }
 
 TEST(AttentionComplexityTest, TablesPrintAndAreReadByOtherPrograms) {
@@ -74,7 +76,7 @@ TEST(AttentionPlanTest, HeadsItemsAndDtypeMultiply) {
       nn::plan_attention({.layers = 3, .heads = 8, .length = 512, .width = 64, .batch = 2, .dtype = float64});
   EXPECT_EQ(plan.weights_bytes_per_layer, 2.0 * 8 * 512 * 512 * 8);
   EXPECT_EQ(plan.weights_bytes, 3 * plan.weights_bytes_per_layer);
-  EXPECT_EQ(plan.fused_bytes, plan.weights_bytes / 512);
+  EXPECT_EQ(plan.fused_bytes, plan.weights_bytes / 512 * 2);
   EXPECT_EQ(plan.parameter_bytes, 3.0 * 12 * 64 * 64 * 8);
   EXPECT_EQ(plan.gradient_bytes, plan.parameter_bytes);
   EXPECT_EQ(plan.optimizer_bytes, 2 * plan.parameter_bytes);
