@@ -48,7 +48,7 @@ struct Map {
 
 const char* shade(double weight) {
   const auto w = static_cast<float>(weight);  // so that 0.1 is not below 0.1 in any dtype
-  return w == 0 ? " " : w < 0.02f ? "·" : w < 0.1f ? "░" : w < 0.25f ? "▒" : w < 0.5f ? "▓" : "█";
+  return std::isnan(w) ? "?" : w == 0 ? " " : w < 0.02f ? "·" : w < 0.1f ? "░" : w < 0.25f ? "▒" : w < 0.5f ? "▓" : "█";
 }
 
 }  // namespace

@@ -61,6 +61,10 @@ TEST(AttentionMap, BlocksShowEachShade) {
             "off ▒▒▒▒████\n");
 }
 
+TEST(AttentionMap, NaNIsNotAWeight) {
+  EXPECT_EQ(nn::attention_blocks(full({1, 2}, std::numeric_limits<double>::quiet_NaN())), "  0 1 \n1 ????\n");
+}
+
 TEST(AttentionMap, NoLineIsLongerThanTheTerminal) {
   const std::vector<std::string> tokens(200, "x");
   const std::string text = nn::attention_blocks(full({200, 200}, 0.01), tokens);
