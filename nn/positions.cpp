@@ -120,7 +120,8 @@ Tensor RotaryEmbedding::rotate(const Operand& x, std::int64_t offset) const {
 }
 
 Tensor alibi_slopes(std::int64_t heads, Dtype dtype) {
-  if (heads <= 0) throw ValueError(fmt::format("alibi_slopes: heads must be positive; got {}", heads));
+  if (heads <= 0 || heads > (1 << 20))
+    throw ValueError(fmt::format("alibi_slopes: heads must be in [1, 2^20]; got {}", heads));
   if (!is_floating(dtype)) throw DtypeError(fmt::format("alibi_slopes: slopes must be floating; got {}", dtype));
   std::int64_t power = 1;
   while (power <= heads / 2) power *= 2;

@@ -136,6 +136,7 @@ TEST(PositionsTest, Mistakes) {
   expect_throws<ValueError>([] { nn::LearnedPositions(-1, 2); }, {"max_length", "-1"});
   expect_throws<ShapeError>([] { nn::LearnedPositions(4, 2)(ones({3, 4})); }, {"LearnedPositions", "width = 2"});
   expect_throws<ValueError>([] { nn::alibi_slopes(0); }, {"alibi_slopes", "0"});
+  expect_throws<ValueError>([] { nn::alibi_slopes(std::int64_t{1} << 62); }, {"alibi_slopes", "2^20"});
   expect_throws<DtypeError>([] { nn::alibi_bias(2, 3, 3, int64); }, {"alibi_slopes", "int64"});
   expect_throws<ValueError>([] { nn::alibi_bias(2, -3, 3); }, {"alibi_bias", "-3"});
 }
