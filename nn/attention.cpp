@@ -120,16 +120,7 @@ MaskParts visible(const AttentionOptions& options, const Shape& scores) {
   const Mask others(
       MaskParts{.is_causal = options.is_causal, .window = options.window, .key_lengths = options.key_lengths});
   try {
-    MaskParts parts = (options.mask & others).parts(scores);
-    // A mask by itself may have more leading dimensions than the scores.
-    if (parts.allowed.defined() && parts.allowed.rank() > scores.rank())
-      throw ShapeError(fmt::format("mask must broadcast to the scores, [..., queries, keys] = {}; got {}", scores,
-                                   parts.allowed.shape()));
-    if (parts.key_lengths.defined() && parts.key_lengths.rank() > scores.rank() - 2)
-      throw ShapeError(
-          fmt::format("the lengths of a mask must broadcast to the leading dimensions of the scores {}; got {}", scores,
-                      parts.key_lengths.shape()));
-    return parts;
+    return (options.mask & others).parts(scores);
   } catch (const ShapeError& error) {
     throw ShapeError(fmt::format("{}: {}", kName, error.what()));
   } catch (const ValueError& error) {

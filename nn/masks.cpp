@@ -52,7 +52,7 @@ void check_lengths(const char* operation, const Tensor& lengths, std::int64_t li
 void check_broadcast(const char* what, const Tensor& x, const Shape& shape, const Shape& scores) {
   const int rank = std::min(x.rank(), shape.rank());
   if (!is_broadcastable_to(x.shape().sub(x.rank() - rank, x.rank()), shape.sub(shape.rank() - rank, shape.rank())))
-    throw ShapeError(fmt::format("mask: {} must broadcast to {} of the scores, [..., queries, keys] = {}; got {}", what,
+    throw ShapeError(fmt::format("mask: {} must broadcast to {}, for scores [..., queries, keys] = {}; got {}", what,
                                  shape, scores, x.shape()));
 }
 
