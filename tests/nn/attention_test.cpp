@@ -89,11 +89,22 @@ TEST(AttentionTest, MaskAndCausalTogetherAreTheIntersection) {
 }
 
 TEST(AttentionTest, BatchMasksBroadcast) {
-  const tg::Tensor mask = tg::gt(tg::rand({2, 1, 1, 7}), 0.3);
-  const auto values = mask.to_vector<double>();
-  expect_oracle(random_case(), {.mask = mask}, {.allowed = [&](std::int64_t n, std::int64_t, std::int64_t j) {
-                  return values[static_cast<std::size_t>(n / 3 * 7 + j)] != 0;
-                }});
+  const Case heads = random_case();  // [2, 3, queries, keys]
+  const Case items{heads.q.flatten(0, 1), heads.k.flatten(0, 1), heads.v.flatten(0, 1)};
+  for (const auto& [c, all, shape] : {std::tuple{heads, tg::Shape{2, 3, 5, 7}, tg::Shape{5, 7}},
+                                      {heads, {2, 3, 5, 7}, {3, 5, 7}},
+                                      {heads, {2, 3, 5, 7}, {2, 1, 5, 7}},
+                                      {heads, {2, 3, 5, 7}, {2, 3, 5, 7}},
+                                      {heads, {2, 3, 5, 7}, {2, 1, 1, 7}},
+                                      {items, {6, 5, 7}, {5, 7}},
+                                      {items, {6, 5, 7}, {6, 5, 7}}}) {
+    SCOPED_TRACE(shape.to_string());
+    const tg::Tensor mask = tg::gt(tg::rand(shape), 0.3);
+    const auto values = mask.expand(all).to_vector<double>();
+    expect_oracle(c, {.mask = mask}, {.allowed = [&](std::int64_t n, std::int64_t i, std::int64_t j) {
+                    return values[static_cast<std::size_t>((n * 5 + i) * 7 + j)] != 0;
+                  }});
+  }
 }
 
 TEST(AttentionTest, LeadingDimensionsBroadcastAndMayBeAbsent) {
