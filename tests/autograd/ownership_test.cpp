@@ -1,0 +1,35 @@
+// What a function returns owns its values: nothing is lazy, nothing refers to what is gone.
+#include <gtest/gtest.h>
+
+#include <tapegrad/tapegrad.hpp>
+
+namespace tg = tapegrad;
+
+TEST(Ownership, AResultOutlivesAllThatItCameFrom) {
+  const auto log_softmax_of_temporaries = [] {
+    const tg::Tensor x = tg::tensor({{1.0, 2.0}, {3.0, 5.0}}, tg::float64);
+    const auto shifted = x - tg::amax(x, 1, true);
+    return shifted - tg::log(tg::sum(tg::exp(shifted), 1, true));
+  };
+  const auto kept = log_softmax_of_temporaries();
+  const tg::Tensor other = tg::full({2, 2}, 7.0, tg::float64);  // takes the memory that has become free
+  const tg::Tensor expected =
+      tg::tensor({{-1.31326168752, -0.31326168752}, {-2.12692801104, -0.12692801104}}, tg::float64);
+  EXPECT_TRUE(tg::allclose(kept, expected, 1e-10, 1e-10)) << kept.to_string() << other.to_string();
+  const tg::Tensor view = tg::arange(6).reshape({2, 3}).transpose(0, 1).slice(0, 1, 3);
+  EXPECT_EQ(view.to_vector<std::int64_t>(), (std::vector<std::int64_t>{1, 4, 2, 5}));
+}
+
+TEST(Ownership, RandomNumbersAreDrawnOnce) {
+  const tg::Tensor x = tg::randn({64}), weight = tg::nn::Linear(8, 8).weight();
+  EXPECT_EQ(x.to_vector<double>(), x.to_vector<double>());
+  EXPECT_TRUE(tg::equal(x + 0, x));
+  EXPECT_TRUE(tg::equal(weight, weight.clone()));
+}
+
+TEST(Ownership, BracesAreShapesInFactoriesAndValuesInTensor) {
+  EXPECT_EQ(tg::zeros({2, 3}).shape(), (tg::Shape{2, 3}));
+  EXPECT_EQ(tg::randn({2, 3}).shape(), (tg::Shape{2, 3}));
+  EXPECT_EQ(tg::tensor({2, 3}).shape(), (tg::Shape{2}));
+  EXPECT_EQ(tg::tensor({2, 3}).to_vector<std::int64_t>(), (std::vector<std::int64_t>{2, 3}));
+}
