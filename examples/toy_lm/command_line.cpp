@@ -20,11 +20,48 @@
 namespace toy_lm {
 namespace {
 
+void add_model_options(CLI::App& app, GptConfig& options) {
+  app.add_option("--context", options.context, "tokens in a window");
+  app.add_option("--layers", options.layers, "transformer blocks");
+  app.add_option("--heads", options.heads, "attention heads in a block; must divide the width");
+  app.add_option("--width", options.width, "width of the model");
+  app.add_option("--blocks", options.blocks,
+                 "gpt2, or modern: rotary positions, RMSNorm, SwiGLU, normalised queries and keys")
+      ->check(CLI::IsMember({"gpt2", "modern"}))
+      ->type_name("KIND");
+  app.add_option("--dropout", options.dropout, "probability of dropping a value, in training");
+}
+
+void add_optimizer_options(CLI::App& app, TrainOptions& options) {
+  app.add_option("--optimizer", options.optimizer,
+                 "adamw, muon (of the blocks' matrices, beside AdamW for the rest), sgd (with momentum), adam, lion or "
+                 "rmsprop")
+      ->check(CLI::IsMember({"adamw", "muon", "sgd", "adam", "lion", "rmsprop"}))
+      ->type_name("NAME");
+  app.add_option("--lr", options.lr, "highest learning rate; lion wants about a fifth of AdamW's, sgd fifty times it");
+  app.add_option("--muon-lr", options.muon_lr, "highest learning rate of Muon's matrices");
+  app.add_option("--min-lr", options.min_lr, "learning rate at the end of the cosine");
+  app.add_option("--warmup", options.warmup, "steps of linear warm-up; not more than all steps");
+  app.add_option("--schedule-steps", options.schedule_steps,
+                 "steps until the rate is --min-lr, where it stays; 0: --steps. A resumed run keeps it, whatever its "
+                 "--steps");
+  app.add_option("--weight-decay", options.weight_decay, "decay, of matrices only");
+  app.add_option("--beta2", options.beta2, "the second beta");
+  app.add_option("--clip", options.clip, "largest norm of all gradients together");
+  app.add_option(
+      "--ema", options.ema,
+      "decay of an exponential average of the weights, which is evaluated and saved in their place; 0: none");
+}
+
 void add_train_options(CLI::App& app, TrainOptions& options, std::optional<int>& threads, bool& verify) {
   app.add_option(
          "--text", options.text,
          "UTF-8 files, learnt as they are, one after the other; without it: sentences from the built-in grammar")
       ->type_name("FILE ...");
+  app.add_option("--tokenizer", options.tokenizer, "char, or bpe: frequent pairs of bytes, and pairs of pairs")
+      ->check(CLI::IsMember({"char", "bpe"}))
+      ->type_name("KIND");
+  app.add_option("--vocabulary", options.vocabulary, "most tokens of --tokenizer bpe; at least 256");
   CLI::Option* out = app.add_option("--out", options.out,
                                     "folder for model.safetensors, metrics.csv, report.html and checkpoint.safetensors")
                          ->type_name("DIR");
@@ -46,8 +83,7 @@ void add_train_options(CLI::App& app, TrainOptions& options, std::optional<int>&
       ->excludes(resume);
   app.add_option_function<std::string>(
          "--recipe", [&options](const std::string&) { use_best_recipe(options); },
-         "best: --blocks, --optimizer, its rates and decay, and --ema as they learn most in the same steps with no "
-         "more "
+         "best: --blocks, --optimizer, rates, decay and --ema as they learn most in the same steps with no more "
          "parameters; options that are given beside it count")
       ->check(CLI::IsMember({"best"}))
       ->type_name("NAME")
@@ -57,33 +93,8 @@ void add_train_options(CLI::App& app, TrainOptions& options, std::optional<int>&
   app.add_option("--batch", options.batch, "windows of text in a step");
   app.add_option("--accumulate", options.accumulate,
                  "parts that a batch is computed in, one after the other, to need less memory; must divide --batch");
-  app.add_option("--context", options.model.context, "characters in a window");
-  app.add_option("--layers", options.model.layers, "transformer blocks");
-  app.add_option("--heads", options.model.heads, "attention heads in a block; must divide the width");
-  app.add_option("--width", options.model.width, "width of the model");
-  app.add_option("--blocks", options.model.blocks,
-                 "gpt2, or modern: rotary positions, RMSNorm, SwiGLU, normalised queries and keys")
-      ->check(CLI::IsMember({"gpt2", "modern"}))
-      ->type_name("KIND");
-  app.add_option("--dropout", options.model.dropout, "probability of dropping a value, in training");
-  app.add_option("--optimizer", options.optimizer,
-                 "adamw, muon (of the blocks' matrices, beside AdamW for the rest), sgd (with momentum), adam, lion or "
-                 "rmsprop")
-      ->check(CLI::IsMember({"adamw", "muon", "sgd", "adam", "lion", "rmsprop"}))
-      ->type_name("NAME");
-  app.add_option("--lr", options.lr, "highest learning rate; lion wants about a fifth of AdamW's, sgd fifty times it");
-  app.add_option("--muon-lr", options.muon_lr, "highest learning rate of Muon's matrices");
-  app.add_option("--min-lr", options.min_lr, "learning rate at the end of the cosine");
-  app.add_option("--warmup", options.warmup, "steps of linear warm-up; not more than all steps");
-  app.add_option("--schedule-steps", options.schedule_steps,
-                 "steps until the rate is --min-lr, where it stays; 0: --steps. A resumed run keeps it, whatever its "
-                 "--steps");
-  app.add_option("--weight-decay", options.weight_decay, "decay, of matrices only");
-  app.add_option("--beta2", options.beta2, "the second beta");
-  app.add_option("--clip", options.clip, "largest norm of all gradients together");
-  app.add_option(
-      "--ema", options.ema,
-      "decay of an exponential average of the weights, which is evaluated and saved in their place; 0: none");
+  add_model_options(app, options.model);
+  add_optimizer_options(app, options);
   app.add_option(
       "--eval-every", options.eval_every,
       fmt::format("steps between evaluations, each over the same {} windows of the validation part and saving "

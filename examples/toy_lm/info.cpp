@@ -41,7 +41,7 @@ void show_losses(const std::string& path) {
 
 void show_run(const std::string& folder) {
   const SavedModel saved = load_model(folder + "/model.safetensors");
-  fmt::print("{}\nknows {} characters\n", saved.model.to_string(), saved.vocabulary.size());
+  fmt::print("{}\nknows {} tokens\n", saved.model.to_string(), saved.vocabulary.size());
   show_settings(checkpoint_path(folder));
   for (const char* name : {"model.safetensors", "checkpoint.safetensors", "metrics.csv", "report.html"})
     if (const std::string path = folder + "/" + name; std::filesystem::exists(path))

@@ -40,12 +40,22 @@ GptConfig read_config(const tg::AnnotatedStateDict& file, std::int64_t vocabular
   return config;
 }
 
-SavedModel build(const tg::AnnotatedStateDict& file) {
+Vocabulary read_vocabulary(const tg::AnnotatedStateDict& file) {
+  if (const auto found = file.metadata.find("tokenizer"); found != file.metadata.end()) {
+    const auto tokenizer = tg::data::parse_tokenizer(found->second);
+    if (const auto* pairs = dynamic_cast<const tg::data::BpeTokenizer*>(tokenizer.get())) return Vocabulary(*pairs);
+    throw BadInput("its tokenizer must be one of pairs of bytes");
+  }
   const auto characters = file.metadata.find("vocabulary");
   if (characters == file.metadata.end()) throw BadInput("its metadata has no vocabulary");
   const std::u32string text = decode_utf8(characters->second, "vocabulary");
   const Vocabulary vocabulary(text);
   if (vocabulary.characters() != text) throw BadInput("its vocabulary must name each character once, in order");
+  return vocabulary;
+}
+
+SavedModel build(const tg::AnnotatedStateDict& file) {
+  const Vocabulary vocabulary = read_vocabulary(file);
   SavedModel saved{Gpt(read_config(file, vocabulary.size())), vocabulary};
   saved.model.load_state_dict(file.entries);
   saved.model.eval();
@@ -56,11 +66,14 @@ SavedModel build(const tg::AnnotatedStateDict& file) {
 
 void save_model(const std::string& path, const Gpt& model, const Vocabulary& vocabulary) {
   const GptConfig& config = model.config();
-  tg::Metadata metadata = {{"vocabulary", encode_utf8(vocabulary.characters())},
-                           {"context", std::to_string(config.context)},
+  tg::Metadata metadata = {{"context", std::to_string(config.context)},
                            {"layers", std::to_string(config.layers)},
                            {"heads", std::to_string(config.heads)},
                            {"width", std::to_string(config.width)}};
+  if (vocabulary.pairs())
+    metadata["tokenizer"] = vocabulary.pairs()->to_json();
+  else
+    metadata["vocabulary"] = encode_utf8(vocabulary.characters());
   if (config.feed_forward == nn::FeedForward::gelu_tanh) metadata["gelu_tanh"] = "yes";
   tg::save_safetensors(path, model.state_dict(), metadata);
 }

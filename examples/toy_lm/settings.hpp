@@ -12,6 +12,8 @@ namespace toy_lm {
 template <class Options, class Visit>
 void each_setting(Options& options, const Visit& visit) {
   visit("--steps", options.steps);
+  visit("--tokenizer", options.tokenizer);
+  visit("--vocabulary", options.vocabulary);
   visit("--batch", options.batch);
   visit("--accumulate", options.accumulate);
   visit("--context", options.model.context);

@@ -50,6 +50,7 @@ Vocabulary::Vocabulary(const std::u32string& text) : characters_(text) {
 }
 
 std::vector<std::int64_t> Vocabulary::encode(const std::u32string& text, const std::string& what) const {
+  if (pairs_) return pairs_->encode(encode_utf8(text));
   std::vector<std::int64_t> tokens;
   tokens.reserve(text.size());
   for (char32_t character : text) {
@@ -64,6 +65,7 @@ std::vector<std::int64_t> Vocabulary::encode(const std::u32string& text, const s
 }
 
 std::string Vocabulary::decode(std::int64_t token) const {
+  if (pairs_) return pairs_->decode(token);
   return encode_utf8({&characters_.at(static_cast<std::size_t>(token)), 1});
 }
 

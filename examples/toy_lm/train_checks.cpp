@@ -44,6 +44,7 @@ bool all_finite(const tg::Tensor& x) { return tg::all(tg::isfinite(x)).item() !=
 
 void check(const TrainOptions& options) {
   at_least("--steps", options.steps, 1);
+  at_least("--vocabulary", options.vocabulary, 256);
   at_least("--batch", options.batch, 1);
   at_least("--accumulate", options.accumulate, 1);
   if (options.batch % options.accumulate != 0)

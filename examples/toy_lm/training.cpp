@@ -86,7 +86,7 @@ class Trainer {
   }
 
   void announce() {
-    progress_.print(fmt::format("{}: {} characters, {} different; model of {} parameters; {} threads", corpus_.name,
+    progress_.print(fmt::format("{}: {} tokens, {} different; model of {} parameters; {} threads", corpus_.name,
                                 corpus_.split.training.size() + corpus_.split.validation.size(),
                                 corpus_.vocabulary.size(), model_.num_parameters(), tg::num_threads()));
     if (options_.resume) progress_.print(fmt::format("goes on after step {}", step_));
@@ -219,8 +219,8 @@ class Trainer {
     facts.summary = {{"validation loss", fmt::format("{:.4f}", validation_loss_)},
                      {"steps", fmt::format("{} of {}", step_, options_.steps)},
                      {"parameters", fmt::to_string(model_.num_parameters())},
-                     {"characters seen", fmt::to_string(step_ * options_.batch * options_.model.context)},
-                     {"characters/s", fmt::format("{:.0f}", tokens_per_second())}};
+                     {"tokens seen", fmt::to_string(step_ * options_.batch * options_.model.context)},
+                     {"tokens/s", fmt::format("{:.0f}", tokens_per_second())}};
     const auto& text = corpus_.split.validation;
     const std::vector<std::int64_t> read(text.begin(),
                                          text.begin() + std::min<std::int64_t>(options_.model.context, 64));
@@ -290,7 +290,8 @@ void train(TrainOptions options) {
   check(options);
   if (options.schedule_steps == 0) options.schedule_steps = options.steps;
   const auto seed = static_cast<std::uint64_t>(options.seed);
-  Corpus corpus = load_corpus(options.text, seed, options.model.context);
+  Corpus corpus = load_corpus(options.text, seed, options.model.context,
+                              options.tokenizer == "bpe" ? std::optional(options.vocabulary) : std::nullopt);
   check_folder(options.out);
   tg::manual_seed(seed);
   Trainer(options, std::move(corpus)).run();

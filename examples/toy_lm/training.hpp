@@ -11,6 +11,8 @@ namespace toy_lm {
 struct TrainOptions {
   std::vector<std::string> text;  // none: the built-in corpus
   std::string out = "toy_lm-out";
+  std::string tokenizer = "char";
+  std::int64_t vocabulary = 512;  // tokens of "bpe"
   std::int64_t steps = 2000;
   std::int64_t batch = 12;
   std::int64_t accumulate = 1;  // parts that a batch is computed in

@@ -168,6 +168,22 @@ TEST_F(Options, ARecipeLeavesWhatIsGivenBesideIt) {
   expect_contains(run("info nowhere", 2), "nowhere/model.safetensors");
 }
 
+TEST_F(Options, PairsOfBytesAreLearntAndWritten) {
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += fmt::format("The caf\u00e9 has {} cakes.\n", i % 7);
+  std::ofstream(path("text.txt")) << text;
+  const std::string output = run(small_ + "--out run --text text.txt --tokenizer bpe --vocabulary 280");
+  expect_contains(output, "280 different");
+  const SavedModel saved = load_model(path("run/model.safetensors"));
+  ASSERT_TRUE(saved.vocabulary.pairs().has_value());
+  EXPECT_EQ(saved.vocabulary.size(), 280);
+  const auto tokens = saved.vocabulary.encode(U"any text: \u6f22", "test");
+  EXPECT_EQ(saved.vocabulary.pairs()->decode(tokens), "any text: \u6f22");
+  EXPECT_GE(run("generate --from run --tokens 20 --prompt 'The '").size(), 25u);
+  expect_contains(run("attention --from run --prompt 'The cakes'"), "layer 1, head 2");
+  expect_contains(run(small_ + "--tokenizer bpe --vocabulary 255", 2), "--vocabulary");
+}
+
 TEST_F(Options, ARunOfTheRecipeResumesToTheSameBits) {
   expect_contains(run(small_ + "--recipe best --accumulate 2 --dropout 0.1 --verify-resume"), "end in the same bits");
 }
