@@ -1,5 +1,7 @@
 #include <tapegrad/nn/layer_norm.hpp>
 
+#include <algorithm>
+
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/neural.hpp>
@@ -8,8 +10,10 @@ namespace tapegrad::nn {
 
 LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormOptions& options)
     : Module("LayerNorm"), normalized_shape_(normalized_shape), eps_(options.eps) {
-  if (normalized_shape.empty())
-    throw ShapeError("LayerNorm: normalized_shape must have at least one dimension; got []");
+  if (normalized_shape.empty() ||
+      std::any_of(normalized_shape.begin(), normalized_shape.end(), [](auto n) { return n < 0; }))
+    throw ShapeError(fmt::format(
+        "LayerNorm: normalized_shape must have at least one dimension, and none below 0; got {}", normalized_shape));
   if (!(options.eps >= 0)) throw ValueError(fmt::format("LayerNorm: eps must not be negative; got {}", options.eps));
   describe(fmt::format("normalized_shape={}, eps={}", normalized_shape, options.eps));
   if (!options.elementwise_affine) return;
