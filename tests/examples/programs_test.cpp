@@ -78,6 +78,22 @@ TEST(Programs, ReverseWritesBackwards) {
   EXPECT_GT(outcome.number(R"((\S+) % of 1000 fresh)"), 99.0);
 }
 
+TEST(Programs, GapsAreFilledInFromBothSides) {
+  const Outcome outcome = run("fill_in");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_GT(outcome.number(R"((\S+) % of the gaps)"), 99.0);
+}
+
+TEST(Programs, QuestionsAboutAttentionAreMeasured) {
+  const Outcome outcome = run("attention_questions --quick");
+  EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_EQ(outcome.number(R"(n =   256: weights alone\s+(\S+) MB)"), 2.0);
+  EXPECT_GT(outcome.number(R"(n =   256: weights alone\s+2.0 MB, measured\s+(\S+) MB)"), 2.0);
+  EXPECT_LT(outcome.number(R"(n =   256: .* never stored\s+(\S+) MB)"), 2.0);
+  EXPECT_LT(outcome.number(R"(largest difference in float64: (\S+))"), 1e-12);
+  EXPECT_EQ(outcome.number(R"(8 x  64: (\d+) parameters)"), outcome.number(R"(1 x 512: (\d+) parameters)"));
+}
+
 TEST(Programs, DigitsAreReadAfterAFewBatches) {
   const Outcome outcome = run("digits --steps 300");  // too few for 98 %, which its exit code says
   EXPECT_EQ(outcome.code, 1) << outcome.text;
