@@ -27,7 +27,8 @@ std::string attention_table(const Tensor& weights, const std::vector<std::string
 void print_attention(const Tensor& weights, const std::vector<std::string>& tokens = {});
 
 /// The same matrix as shaded blocks, one or two columns to a key: a blank is exactly 0, a dot is below 0.02, and the
-/// four shades begin at 0.02, 0.1, 0.25 and 0.5; NaN is a question mark. No line is longer than `columns`: keys that don't fit follow below.
+/// four shades begin at 0.02, 0.1, 0.25 and 0.5; NaN is a question mark. No line is longer than `columns`: keys that
+/// don't fit follow below.
 std::string attention_blocks(const Tensor& weights, const std::vector<std::string>& tokens = {},
                              std::int64_t columns = 80);
 

@@ -129,8 +129,7 @@ TEST(Profile, BytesKeptAreWhatOneOperationAloneHolds) {
   const auto rows = kept(false);
   EXPECT_EQ(rows.at("sigmoid").bytes_kept, 4000);
   EXPECT_EQ(rows.at("exp").bytes_kept, 4000);
-  for (const char* name : {"multiply", "add", "sum", "(other)"})
-    EXPECT_EQ(rows.at(name).bytes_kept, 0) << name;
+  for (const char* name : {"multiply", "add", "sum", "(other)"}) EXPECT_EQ(rows.at(name).bytes_kept, 0) << name;
   for (const auto& [name, row] : kept(true)) EXPECT_EQ(row.bytes_kept, 0) << name;
 }
 
