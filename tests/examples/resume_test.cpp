@@ -17,6 +17,8 @@
 #include <sstream>
 #include <thread>
 
+#include "error_texts.hpp"
+
 namespace toy_lm {
 namespace {
 
@@ -26,10 +28,6 @@ using Milliseconds = std::chrono::duration<double, std::milli>;
 std::string read(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void expect_contains(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text << "\nlacks " << part;
 }
 
 /// The lines that start so; of metrics and of the last line without the speed, which differs from run to run.

@@ -16,6 +16,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "error_texts.hpp"
+
 namespace toy_lm {
 namespace {
 
@@ -26,10 +28,6 @@ std::string message_of(const std::function<void()>& action) {
     return error.what();
   }
   return "nothing was thrown";
-}
-
-void expect_contains(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text << "\nlacks " << part;
 }
 
 TEST(Grammar, EntropyOfASmallGrammarIsWhatItIsByHand) {

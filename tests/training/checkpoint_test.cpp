@@ -14,6 +14,8 @@
 #include <tapegrad/core/atomic_file.hpp>
 #include <tapegrad/tapegrad.hpp>
 
+#include "error_texts.hpp"
+
 namespace tg = tapegrad;
 namespace fs = std::filesystem;
 
@@ -104,10 +106,6 @@ class Checkpoint : public ::testing::Test {
  private:
   fs::path folder_ = fs::temp_directory_path() / ("tapegrad-checkpoint-" + std::to_string(::getpid()));
 };
-
-void expect_contains(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text << "\nlacks " << part;
-}
 
 TEST_F(Checkpoint, AResumedRunHasTheBitsOfOneThatWasNotStopped) {
   tg::manual_seed(1);

@@ -9,6 +9,8 @@
 
 #include <tapegrad/tapegrad.hpp>
 
+#include "error_texts.hpp"
+
 namespace tg = tapegrad;
 namespace data = tapegrad::data;
 namespace fs = std::filesystem;
@@ -16,19 +18,6 @@ namespace fs = std::filesystem;
 namespace {
 
 using Numbers = std::vector<std::int64_t>;
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const tg::Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-void expect_contains(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text << "\nlacks " << part;
-}
 
 data::TensorDataset counted(std::int64_t rows) {
   return data::TensorDataset({tg::arange(rows), tg::reshape(tg::arange(2 * rows), {rows, 2})});

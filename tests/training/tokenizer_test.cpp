@@ -9,6 +9,8 @@
 
 #include <tapegrad/tapegrad.hpp>
 
+#include "error_texts.hpp"
+
 namespace tg = tapegrad;
 namespace data = tapegrad::data;
 namespace fs = std::filesystem;
@@ -17,19 +19,6 @@ namespace {
 
 using Tokens = std::vector<std::int64_t>;
 using Merges = std::vector<data::BpeTokenizer::Pair>;
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const tg::Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-void expect_contains(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text << "\nlacks " << part;
-}
 
 std::string random_bytes(std::size_t size, unsigned seed) {
   std::mt19937 generator(seed);

@@ -9,6 +9,8 @@
 
 #include <tapegrad/tapegrad.hpp>
 
+#include "error_texts.hpp"
+
 namespace tg = tapegrad;
 namespace data = tapegrad::data;
 namespace fs = std::filesystem;
@@ -16,19 +18,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const tg::Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-void expect_contains(const std::string& text, const std::string& part) {
-  EXPECT_NE(text.find(part), std::string::npos) << text << "\nlacks " << part;
-}
 
 /// One token with a loss of 4, three with 0: the mean is 1, not the mean of means 2.
 TEST(AccumulateGradients, TokensWeighAlikeInAllMicroBatches) {
