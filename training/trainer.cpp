@@ -27,15 +27,17 @@ void check_done(const std::error_code& error, const char* what, const std::strin
 }
 
 /// The numbers of the step files in the folder, the last one first.
-std::vector<std::int64_t> saved_steps(const fs::path& folder) {
+std::vector<std::int64_t> saved_steps(const std::string& folder) {
   std::vector<std::int64_t> steps;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
     std::int64_t step = 0;
     if (!name.starts_with(kStart) || !name.ends_with(kEnd)) continue;
-    const char* end = name.data() + name.size() - kEnd.size();
-    if (std::from_chars(name.data() + kStart.size(), end, step).ptr == end) steps.push_back(step);
+    const char* last = name.data() + name.size() - kEnd.size();
+    if (std::from_chars(name.data() + kStart.size(), last, step).ptr == last) steps.push_back(step);
   }
+  check_done(error, "a folder that can be read", folder);
   std::sort(steps.rbegin(), steps.rend());
   return steps;
 }
@@ -52,17 +54,6 @@ void check(const TrainerOptions& options) {
   must(!options.resume || !options.folder.empty(), "resume must go with a folder; got none");
 }
 
-class EvaluationMode {
- public:
-  explicit EvaluationMode(nn::Module& module) : module_(module), before_(module.is_training()) { module.eval(); }
-  ~EvaluationMode() { module_.train(before_); }
-
- private:
-  nn::Module& module_;
-  bool before_;
-  NoGradGuard no_grad_;
-};
-
 class Run {
  public:
   Run(nn::Module& module, optim::Optimizer& optimizer, const TrainerOptions& options)
@@ -70,7 +61,10 @@ class Run {
     std::error_code error;
     if (writes()) fs::create_directories(options.folder, error);
     check_done(error, "a folder that can be written", options.folder);
-    if (options.resume) resume();
+    if (options.resume)
+      resume();
+    else
+      check_new();
   }
 
   TrainingResult train() {
@@ -122,7 +116,8 @@ class Run {
     MetricValues values{{"train_loss", losses_ / std::max(loss_tokens_, 1.0)}};
     losses_ = loss_tokens_ = 0;
     if (options_.evaluate) {
-      const EvaluationMode mode(module_);
+      const nn::EvalGuard mode(module_);
+      const NoGradGuard no_grad;
       result_.evaluation = options_.evaluate();
       if (!std::isfinite(result_.evaluation)) fail(result_.steps, "evaluation", fmt::to_string(result_.evaluation));
       const bool better = result_.evaluation < result_.best;
@@ -173,6 +168,16 @@ class Run {
       fs::remove(step_path(steps[i]), error);
       check_done(error, "removable", step_path(steps[i]));
     }
+  }
+
+  /// Step files of another run would be taken for this one's last.
+  void check_new() const {
+    if (!writes()) return;
+    if (const std::vector<std::int64_t> steps = saved_steps(options_.folder); !steps.empty())
+      throw ValueError(
+          fmt::format("train: the folder of a new run must have no step files; got '{}'; take another folder, or "
+                      "resume to go on from it",
+                      step_path(steps[0])));
   }
 
   void resume() {

@@ -93,6 +93,7 @@ TEST_F(MetricsFile, TableAndLines) {
   expect_contains(error_of([&] { metrics.write(21, {{"loss", 1}}); }), "step,loss,lr; got step,loss");
   EXPECT_THROW(metrics.write(21, {{"a,b", 1}}), tg::ValueError);
   EXPECT_THROW(tg::Metrics("/missing-folder/m").write(1, {}), tg::FileError);
+  EXPECT_THROW(tg::Metrics(path(std::string(300, 'm')), 1), tg::FileError);
 }
 
 TEST_F(MetricsFile, AResumedRunKeepsTheRowsBefore) {
@@ -244,16 +245,40 @@ TEST_F(Trainer, WhatIsNotFiniteStopsItAndCheckpointsStay) {
   options.evaluate_every = 1;
   expect_stopped(options, {"step 9", "the evaluation", "no parameter is at fault"});
   options.evaluate = nullptr;
-  run.optimizer.set_lr(1e39);  // parameters overflow; the loss before and its gradients are finite
+  options.evaluate = [] { return 1.0; };
   options.after_step = nullptr;
-  options.resume = false;
-  options.steps = 1;
-  expect_stopped(options, {"step 1", "the update", "(its value is not finite)"}, false);
+  options.loss = [&] {
+    run.optimizer.set_lr(1e39);  // parameters overflow; the loss before and its gradients are finite
+    return loss();
+  };
+  expect_stopped(options, {"step 9", "the update", "(its value is not finite)"}, false);
   Training other;
   EXPECT_EQ(tg::first_not_finite(other.net), "");
   const tg::NoGradGuard no_grad;
   other.net.in.bias().mutable_array().data<float>()[0] = std::numeric_limits<float>::infinity();
   EXPECT_EQ(tg::first_not_finite(other.net), "in.bias (its value is not finite)");
+}
+
+TEST_F(Trainer, PartsStayInTheirModesWhenItHasEvaluated) {
+  Training run;
+  run.net.drop.eval();
+  tg::train(run.net, run.optimizer, run.options(4));
+  EXPECT_TRUE(run.net.is_training());
+  EXPECT_FALSE(run.net.drop.is_training());
+}
+
+/// Its own files would be the first to go, and a later start would go on from the other run.
+TEST_F(Trainer, ANewRunDoesNotMixWithAnotherOnesFiles) {
+  Training first;
+  tg::train(first.net, first.optimizer, first.options(20, folder_));
+  const std::set<std::string> before = names();
+  Training second;
+  tg::TrainerOptions options = second.options(8, folder_);
+  options.resume = false;
+  const std::string error = error_of([&] { tg::train(second.net, second.optimizer, options); });
+  for (const char* part : {"step-20.safetensors", "another folder", "resume"}) expect_contains(error, part);
+  EXPECT_EQ(names(), before);
+  EXPECT_TRUE(second.evaluations.empty());
 }
 
 TEST_F(Trainer, OptionsAreChecked) {
