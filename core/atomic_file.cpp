@@ -29,7 +29,9 @@ void remove_abandoned(const std::string& path) {
   std::error_code error;
   for (std::filesystem::directory_iterator entry(folder_of(path), error), end; !error && entry != end;
        entry.increment(error)) {
-    if (!entry->path().filename().string().starts_with(start)) continue;
+    const std::string name = entry->path().filename().string();
+    // Numbers behind it, as a writer gives them: "<path>.tmp-old" may be the user's own.
+    if (!name.starts_with(start) || name.find_first_not_of("0123456789-", start.size()) != name.npos) continue;
     const int descriptor = ::open(entry->path().c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (descriptor < 0) continue;
     if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) ::unlink(entry->path().c_str());

@@ -248,6 +248,7 @@ TEST_F(Checkpoint, WhatAKilledSaveLeftIsRemovedByTheNextOneAndALivingOnesIsNot) 
   std::ofstream(path("other.safetensors.tmp-1-0")) << "of another file";
   const int living = ::open(path("run.safetensors.tmp-1-1").c_str(), O_WRONLY | O_CREAT, 0666);
   ASSERT_EQ(::flock(living, LOCK_EX), 0);
+  std::ofstream(path("run.safetensors.tmp-old")) << "the user's own";
   Training run;
   tg::save_checkpoint(path(), run.net, run.optimizer);
   EXPECT_FALSE(fs::exists(path("run.safetensors.tmp-1-0")));
@@ -256,6 +257,7 @@ TEST_F(Checkpoint, WhatAKilledSaveLeftIsRemovedByTheNextOneAndALivingOnesIsNot) 
   ::close(living);
   tg::save_checkpoint(path(), run.net, run.optimizer);
   EXPECT_FALSE(fs::exists(path("run.safetensors.tmp-1-1")));
+  EXPECT_TRUE(fs::exists(path("run.safetensors.tmp-old")));
 }
 
 TEST_F(Checkpoint, ManyWritersOfOneFileLeaveItWhole) {
