@@ -67,7 +67,7 @@ struct Tokens::Source {
 };
 
 void Tokens::Source::map() {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) fail(fmt::format("the file must be readable; {}", std::strerror(errno)));
   struct stat status {};
   const bool is_file = ::fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);

@@ -1,5 +1,6 @@
 // Datasets, loaders, windows of text and token files: known batches, seeds, positions, faults.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -355,6 +356,8 @@ TEST_F(TokenFile, DamagedFilesAreRefused) {
   fs::remove(path_);
   expect_contains(error_of([&] { data::Tokens::open(path_); }), "No such file");
   expect_contains(error_of([&] { data::Tokens::open(fs::temp_directory_path()); }), "folder");
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);  // nobody writes to it: waiting would be for ever
+  expect_contains(error_of([&] { data::Tokens::open(path_); }), "must be a file");
 }
 
 }  // namespace
