@@ -6,10 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "bad_input.hpp"
 #include "interrupt.hpp"
@@ -38,8 +40,8 @@ class TemporaryFolder {
   std::filesystem::path path_ = std::filesystem::temp_directory_path() / fmt::format("toy_lm-verify-{}", ::getpid());
 };
 
-/// `toy_lm train` in a process of its own.
-void train_elsewhere(std::vector<std::string> arguments) {
+/// `toy_lm train` in a process of its own, which is asked to stop when this one is: a signal may be for this one alone.
+void train_elsewhere(std::vector<std::string> arguments, const InterruptGuard& interrupt) {
   arguments.insert(arguments.begin(), {"toy_lm", "train"});
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
@@ -49,8 +51,11 @@ void train_elsewhere(std::vector<std::string> arguments) {
   int status = ::posix_spawn(&process, "/proc/self/exe", nullptr, nullptr, pointers.data(), environ);
   if (status != 0)
     throw std::runtime_error(fmt::format("verify-resume: no process could be started; {}", std::strerror(status)));
-  while (::waitpid(process, &status, 0) < 0 && errno == EINTR) {
+  for (bool told = false; ::waitpid(process, &status, WNOHANG) == 0;) {
+    if (interrupt.requested() && !told) told = ::kill(process, interrupt.requested()) == 0;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
+  if (interrupt.requested()) throw Interrupted{interrupt.requested()};
   if (status != 0) throw std::runtime_error("verify-resume: the run above did not get to its end");
 }
 
@@ -116,12 +121,7 @@ void verify_resume(const TrainOptions& options, std::optional<int> threads) {
   const std::int64_t first = options.steps / 2;
   const auto run = [&](const std::string& what, const std::vector<std::string>& arguments) {
     fmt::print("verify-resume: {}\n", what);
-    try {
-      train_elsewhere(arguments);
-    } catch (const std::runtime_error&) {
-      if (interrupt.requested()) throw Interrupted{interrupt.requested()};
-      throw;
-    }
+    train_elsewhere(arguments, interrupt);
   };
   run(fmt::format("{} steps", options.steps), arguments_of(options, options.steps, whole, threads));
   run(fmt::format("the first {} steps", first), arguments_of(options, first, parts, threads));

@@ -275,6 +275,14 @@ TEST_F(Resume, TheProgramProvesItself) {
   expect_bad_input(small_ + "--verify-resume --out x", "--verify-resume");
 }
 
+TEST_F(Resume, AProofThatIsToldToStopStopsItsRuns) {
+  const pid_t process = start(small_ + "--steps 1000000 --eval-every 500000 --verify-resume");
+  while (read(path("stdout")).find("model of") == std::string::npos) std::this_thread::sleep_for(Milliseconds(5));
+  ::kill(process, SIGTERM);  // that one alone
+  EXPECT_EQ(end_of(process), 143);
+  EXPECT_EQ(read(path("stderr")), "");
+}
+
 /// A new option must be a setting, or be known to change nothing of what is learnt but by way of settings.
 TEST_F(Resume, ACheckpointKnowsEveryOption) {
   run(small_ + "--steps 1 --out run");
