@@ -5,15 +5,26 @@
 #include <filesystem>
 #include <fstream>
 
+#include "bad_input.hpp"
 #include "model_file.hpp"
 #include "resume.hpp"
 
 namespace toy_lm {
 namespace {
 
+tg::CheckpointNote read_note(const std::string& path) {
+  try {
+    return tg::read_checkpoint_note(path);
+  } catch (const tg::FileError& error) {
+    throw BadInput(error.what());
+  }
+}
+
 void show_settings(const std::string& path) {
   if (!std::filesystem::exists(path)) return fmt::print("\nno checkpoint: the settings of the run are not known\n");
-  const tg::CheckpointNote note = tg::read_checkpoint_note(path);
+  const tg::CheckpointNote note = read_note(path);
+  const auto text = note.metadata.find("--text");
+  if (text == note.metadata.end()) return fmt::print("\nthe checkpoint is another program's\n");
   fmt::print("\nsteps done: {}; settings:\n ", note.step);
   std::size_t column = 0;
   for (const auto& [option, value] : note.metadata) {
@@ -25,8 +36,7 @@ void show_settings(const std::string& path) {
     }
     fmt::print(" {} {}", option, value);
   }
-  const std::string text = note.metadata.at("--text");
-  fmt::print("\ntext: {}\n", text.empty() ? "the built-in corpus\n" : "\n" + text);
+  fmt::print("\ntext: {}\n", text->second.empty() ? "the built-in corpus\n" : "\n" + text->second);
 }
 
 void show_losses(const std::string& path) {
@@ -44,7 +54,7 @@ void show_run(const std::string& folder) {
   fmt::print("{}\nknows {} tokens\n", saved.model.to_string(), saved.vocabulary.size());
   show_settings(checkpoint_path(folder));
   for (const char* name : {"model.safetensors", "checkpoint.safetensors", "metrics.csv", "report.html"})
-    if (const std::string path = folder + "/" + name; std::filesystem::exists(path))
+    if (const std::string path = folder + "/" + name; std::filesystem::is_regular_file(path))
       fmt::print("{:>10} bytes  {}\n", std::filesystem::file_size(path), path);
   fmt::print("\n");
   show_losses(folder + "/metrics.csv");

@@ -166,6 +166,12 @@ TEST_F(Options, ARecipeLeavesWhatIsGivenBesideIt) {
   expect_contains(run(small_ + "--recipe worst", 2), "--recipe");
   expect_contains(run(small_ + "--optimizer newton", 2), "--optimizer");
   expect_contains(run("info nowhere", 2), "nowhere/model.safetensors");
+  nn::Linear other(1, 1);
+  tg::optim::SGD optimizer(other.parameters());
+  tg::save_checkpoint(checkpoint_path(path("run")), other, optimizer);
+  expect_contains(run("info run"), "another program's");
+  std::ofstream(checkpoint_path(path("run"))) << "damaged";
+  expect_contains(run("info run", 2), "checkpoint.safetensors");
 }
 
 TEST_F(Options, PairsOfBytesAreLearntAndWritten) {
