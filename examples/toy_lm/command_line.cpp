@@ -108,7 +108,8 @@ void add_train_options(CLI::App& app, TrainOptions& options, std::optional<int>&
 void add_generate_options(CLI::App& app, GenerateOptions& options) {
   app.add_option("--from", options.from, "folder that 'train' wrote")->type_name("DIR");
   app.add_option("--prompt", options.prompt, "text to go on from, in UTF-8; may be empty or longer than the context");
-  app.add_option("--tokens", options.tokens, "characters to add");
+  app.add_option("--tokens", options.tokens,
+                 "tokens to add: characters, unless the model was trained with --tokenizer bpe");
   app.add_option("--temperature", options.sampler.temperature, "below 1 is more cautious; 0 takes the likeliest");
   app.add_option("--top-k", options.sampler.top_k, "choose among so many of the likeliest; 0: among all");
   app.add_option("--seed", options.seed, "the same seed writes the same text");
@@ -116,7 +117,7 @@ void add_generate_options(CLI::App& app, GenerateOptions& options) {
 
 void add_attention_options(CLI::App& app, AttentionOptions& options) {
   app.add_option("--from", options.from, "folder that 'train' wrote")->type_name("DIR");
-  app.add_option("--prompt", options.prompt, "text to read, in UTF-8; of a longer one the last characters that fit");
+  app.add_option("--prompt", options.prompt, "text to read, in UTF-8; of a longer one the last tokens that fit");
   app.add_option("--html", options.html, "write a page to explore in a browser, too")->type_name("FILE");
 }
 
@@ -144,7 +145,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 }  // namespace
 
 std::function<void()> parse_command_line(int argc, char** argv) {
-  CLI::App app{"A character-level language model, trained from scratch with tapegrad", "toy_lm"};
+  CLI::App app{"A small language model, trained from scratch with tapegrad", "toy_lm"};
   app.option_defaults()->always_capture_default();
   app.require_subcommand(1);
   TrainOptions train_options;

@@ -1,4 +1,4 @@
-// A character-level GPT (Radford et al., 2019), small: pre-norm blocks, causal attention, head tied to the embedding.
+// A small GPT (Radford et al., 2019): pre-norm blocks, causal attention, head tied to the embedding.
 #pragma once
 #include <optional>
 #include <string>

@@ -16,7 +16,8 @@ namespace toy_lm {
 namespace {
 
 std::string read_file(const std::string& path) {
-  if (std::filesystem::is_directory(path))
+  std::error_code ignored;  // what can't be looked at can't be opened
+  if (std::filesystem::is_directory(path, ignored))
     throw BadInput(fmt::format("text '{}': must be a file; it is a folder", path));
   errno = 0;
   std::ifstream file(path, std::ios::binary);
@@ -74,7 +75,7 @@ Split split_tokens(std::vector<std::int64_t> tokens, std::int64_t context) {
   const std::int64_t rest = static_cast<std::int64_t>(tokens.size()) - cut;
   if (std::min(cut, rest) <= context)
     throw BadInput(
-        fmt::format("text: must have at least {:.0f} characters for a context of {} (a tenth is for validation); "
+        fmt::format("text: must have at least {:.0f} tokens for a context of {} (a tenth is for validation); "
                     "got {}; give more text or a smaller --context",
                     10 * (static_cast<double>(context) + 1), context, tokens.size()));
   Split split;

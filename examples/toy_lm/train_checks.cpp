@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -45,6 +46,8 @@ bool all_finite(const tg::Tensor& x) { return tg::all(tg::isfinite(x)).item() !=
 void check(const TrainOptions& options) {
   at_least("--steps", options.steps, 1);
   at_least("--vocabulary", options.vocabulary, 256);
+  if (options.vocabulary > INT32_MAX)
+    throw BadInput(fmt::format("--vocabulary: must be at most {}; got {}", INT32_MAX, options.vocabulary));
   at_least("--batch", options.batch, 1);
   at_least("--accumulate", options.accumulate, 1);
   if (options.batch % options.accumulate != 0)
@@ -80,18 +83,19 @@ void check_folder(const std::string& path) {
   if (!error && !std::filesystem::is_directory(folder)) error = std::make_error_code(std::errc::not_a_directory);
   if (!error) {
     const auto probe = folder / ".toy_lm-probe";
+    errno = 0;
     std::ofstream file(probe);
-    if (!(file << "probe" << std::flush)) error = std::make_error_code(std::errc::permission_denied);
+    if (!(file << "probe" << std::flush)) error.assign(errno != 0 ? errno : EIO, std::generic_category());
     file.close();
     std::error_code ignored;  // what could not be made need not be removed
     std::filesystem::remove(probe, ignored);
   }
   if (error) throw BadInput(fmt::format("--out '{}': must be a folder that can be written; {}", path, error.message()));
   const auto metrics = folder / "metrics.csv";
-  if (std::filesystem::is_regular_file(metrics) && !std::ofstream(metrics, std::ios::app))
+  if (std::filesystem::is_regular_file(metrics, error) && !std::ofstream(metrics, std::ios::app))
     throw BadInput(fmt::format("--out '{}': metrics.csv is there and can't be written", path));
   for (const char* name : {"model.safetensors", "metrics.csv", "checkpoint.safetensors", "report.html"})
-    if (std::filesystem::is_directory(folder / name))
+    if (std::filesystem::is_directory(folder / name, error))
       throw BadInput(fmt::format("--out '{}': a folder named {} is in the way", path, name));
 }
 

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <toy_lm/bad_input.hpp>
@@ -11,6 +12,7 @@
 
 #include <array>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -210,6 +212,7 @@ TEST_F(ToyLm, BadOptionsEndWithOneLine) {
     for (const char* size : {"9223372036854775807", "100000000000"})
       expect_bad_input(std::string("train ") + option + " " + size, option);
   expect_bad_input("train --width 4000000000000000000", "--width");
+  expect_bad_input("train --tokenizer bpe --vocabulary 3000000000", "--vocabulary");
   EXPECT_FALSE(std::filesystem::exists(path("toy_lm-out")));
 }
 
@@ -228,6 +231,7 @@ TEST_F(ToyLm, OutputThatCanNotBeWrittenIsAFailure) {
 TEST_F(ToyLm, BadTextsAndFoldersEndWithOneLine) {
   expect_bad_input("train --text missing.txt", "missing.txt");
   expect_bad_input("train --text .", "folder");
+  expect_bad_input("train --text " + std::string(300, 'n'), "File name too long");
   write("empty.txt", "");
   expect_bad_input("train --text empty.txt", "empty");
   write("short.txt", "too short");
@@ -237,6 +241,18 @@ TEST_F(ToyLm, BadTextsAndFoldersEndWithOneLine) {
   write("good.txt", std::string(2000, 'a'));
   expect_bad_input("train --text good.txt --out good.txt", "good.txt");
   expect_bad_input("train --text good.txt --out /proc/nowhere", "/proc/nowhere");
+}
+
+TEST_F(ToyLm, AFolderWithoutRoomIsNotSaidToBeForbidden) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  const std::string message = message_of([&] { check_folder(path("run")); });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  ::signal(SIGXFSZ, handler);
+  expect_contains(message, "File too large");
 }
 
 TEST_F(ToyLm, HelpGivesTheDefaults) {
