@@ -1,5 +1,8 @@
 // Named tensors in order: what modules (and optimizers) save and load.
 #pragma once
+#include <string>
+#include <unordered_map>
+
 #include <tapegrad/autograd/tensor.hpp>
 
 namespace tapegrad {
@@ -33,6 +36,7 @@ class StateDict {
 
  private:
   std::vector<NamedTensor> entries_;
+  std::unordered_map<std::string, std::size_t> places_;  // of the names; a file may have a million of them
 };
 
 }  // namespace tapegrad

@@ -154,6 +154,22 @@ TEST_F(Safetensors, EveryDtypeThatPythonWritesIsReadExactly) {
   EXPECT_EQ(file.entries.at("nothing").shape(), (Shape{0, 3}));
 }
 
+/// Looking through all names for each of them would take minutes.
+TEST_F(Safetensors, AFileOfManyTensorsIsReadInSeconds) {
+  StateDict entries;
+  for (int i = 0; i < 200'000; ++i) entries.set("a tensor with a name of some length, number " + std::to_string(i), {});
+  EXPECT_TRUE(entries.erase("a tensor with a name of some length, number 0"));
+  EXPECT_FALSE(entries.erase("a tensor with a name of some length, number 0"));
+  EXPECT_EQ(entries.begin()->name, "a tensor with a name of some length, number 1");
+  entries = {};
+  const Tensor nothing = zeros({0});
+  for (int i = 0; i < 200'000; ++i) entries.set("tensor " + std::to_string(i), nothing);
+  save_safetensors(path(), entries);
+  const StateDict loaded = load_safetensors(path());
+  EXPECT_EQ(loaded.size(), 200'000u);
+  EXPECT_EQ(loaded.at("tensor 199999").shape(), Shape{0});
+}
+
 TEST_F(Safetensors, UnsignedIntegersKeepTheirValues) {
   write_header(
       R"({"a":{"dtype":"U16","shape":[2],"data_offsets":[0,4]},"b":{"dtype":"U32","shape":[1],"data_offsets":[4,8]}})");
