@@ -20,14 +20,19 @@ class ModuleList : public Module {
     return *this;
   }
   std::size_t size() const { return modules_->size(); }
-  M& operator[](std::size_t i) { return modules_->at(i); }
-  const M& operator[](std::size_t i) const { return modules_->at(i); }
+  /// IndexError if there are not so many.
+  M& operator[](std::size_t i) { return (*modules_)[checked(i)]; }
+  const M& operator[](std::size_t i) const { return (*modules_)[checked(i)]; }
   auto begin() { return modules_->begin(); }
   auto end() { return modules_->end(); }
   auto begin() const { return modules_->cbegin(); }
   auto end() const { return modules_->cend(); }
 
  private:
+  std::size_t checked(std::size_t i) const {
+    if (i < size()) return i;
+    throw IndexError("ModuleList: the index must be below " + std::to_string(size()) + "; got " + std::to_string(i));
+  }
   std::shared_ptr<std::vector<M>> modules_;
 };
 

@@ -71,6 +71,12 @@ TEST(ModuleTest, TiedWeightsAreListedOnceAndSavedUnderBothNames) {
   EXPECT_EQ(tied.state_dict().size(), 3u);
 }
 
+TEST(ModuleTest, AListHasNoMoreThanItsModules) {
+  const Model model;
+  EXPECT_EQ(model.layers[0].weight().shape(), (tg::Shape{3, 3}));
+  EXPECT_THROW(model.layers[1], tg::IndexError);
+}
+
 TEST(ModuleTest, CopiesShare) {
   Model model;
   Model copy = model;
