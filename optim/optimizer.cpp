@@ -157,14 +157,14 @@ std::size_t Optimizer::checked(std::size_t group) const {
   throw IndexError(fmt::format("{}: the group must be one of {}; got {}", name_, groups_.size(), group));
 }
 
-std::vector<ParamGroup> decay_groups(const Tensors& parameters, double weight_decay) {
+std::vector<ParamGroup> decay_groups(const Tensors& parameters, std::optional<double> weight_decay) {
   std::vector<ParamGroup> groups = {{.parameters = {}, .weight_decay = weight_decay},
                                     {.parameters = {}, .weight_decay = 0.0}};
   for (const Tensor& parameter : parameters) groups[parameter.rank() >= 2 ? 0 : 1].parameters.push_back(parameter);
   return groups;
 }
 
-std::vector<ParamGroup> decay_groups(const std::vector<NamedTensor>& parameters, double weight_decay) {
+std::vector<ParamGroup> decay_groups(const std::vector<NamedTensor>& parameters, std::optional<double> weight_decay) {
   Tensors tensors;
   for (const NamedTensor& parameter : parameters) tensors.push_back(parameter.tensor);
   return decay_groups(tensors, weight_decay);

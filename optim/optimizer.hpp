@@ -124,9 +124,16 @@ class Optimizer {
   std::vector<Item> items_;    // empty between steps; it keeps its memory
 };
 
-/// Matrices (and what has more dimensions), which decay, and the rest (biases, norms), which doesn't. Embeddings are
-/// matrices.
-std::vector<ParamGroup> decay_groups(const Tensors& parameters, double weight_decay);
-std::vector<ParamGroup> decay_groups(const std::vector<NamedTensor>& parameters, double weight_decay);
+/// Matrices (and what has more dimensions), which decay by so much, or as the optimizer says, and the rest (biases,
+/// norms), which doesn't. Embeddings are matrices.
+std::vector<ParamGroup> decay_groups(const Tensors& parameters, std::optional<double> weight_decay = {});
+std::vector<ParamGroup> decay_groups(const std::vector<NamedTensor>& parameters,
+                                     std::optional<double> weight_decay = {});
+/// Of a module.
+template <class Module>
+requires requires(const Module& module) { Tensors(module.parameters()); }
+std::vector<ParamGroup> decay_groups(const Module& module, std::optional<double> weight_decay = {}) {
+  return decay_groups(module.parameters(), weight_decay);
+}
 
 }  // namespace tapegrad::optim

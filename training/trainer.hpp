@@ -46,7 +46,8 @@ struct TrainerOptions {
   std::int64_t patience = 0;
   /// Ends the run after the step that is under way, as after Ctrl-C; it is saved.
   std::function<bool()> stop = {};
-  /// Where metrics.csv, metrics.jsonl, step-<number>.safetensors and best.safetensors go; empty: nothing is written.
+  /// Where metrics.csv, metrics.jsonl, step-<number>.safetensors and best.safetensors go; empty: nothing is written. A
+  /// run that does not resume must not find step files of another there.
   std::string folder = {};
   /// How many of the step files stay.
   std::int64_t keep_last = 2;

@@ -282,6 +282,12 @@ TEST(OptimizerTest, DecayGroups) {
   optim::AdamW optimizer(optim::decay_groups(tg::Tensors{matrix, vector}, 0.3));
   EXPECT_EQ(*optimizer.groups()[0].weight_decay, 0.3);
   EXPECT_EQ(*optimizer.groups()[1].weight_decay, 0.0);
+  const tg::nn::Linear linear(2, 3);
+  const optim::AdamW of_module(optim::decay_groups(linear), {.weight_decay = 0.2});
+  EXPECT_EQ(of_module.groups()[0].parameters[0].body(), linear.weight().body());
+  EXPECT_EQ(*of_module.groups()[0].weight_decay, 0.2);
+  EXPECT_EQ(*of_module.groups()[1].weight_decay, 0.0);
+  EXPECT_EQ(*optim::decay_groups(linear, 0.1)[0].weight_decay, 0.1);
 }
 
 TEST(OptimizerTest, MistakesOfTheOthers) {
