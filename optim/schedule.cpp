@@ -62,20 +62,20 @@ std::string Schedule::curve(std::int64_t steps, std::size_t group) const {
   constexpr std::int64_t kWidth = 60, kRows = 4, kParts = 8, kMostSteps = 1 << 20;
   constexpr const char* kBlocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   const std::int64_t stride = steps / kMostSteps + 1, width = std::min(kWidth, steps);
+  const std::int64_t gaps = std::max<std::int64_t>(width - 1, 1), whole = (steps - 1) / gaps, rest = (steps - 1) % gaps;
   double highest = lr_at(0, group);
   std::int64_t where = 0;
-  for (std::int64_t step = 0; step < steps; step += stride)
-    if (const double rate = lr_at(step, group); rate > highest) {
+  for (std::int64_t i = 0; i <= (steps - 1) / stride; ++i)
+    if (const double rate = lr_at(i * stride, group); rate > highest) {
       highest = rate;
-      where = step;
+      where = i * stride;
     }
   std::string text = fmt::format("{}, {} steps: first {:.6g}, highest {:.6g} at step {}, last {:.6g}", curve_.name,
                                  steps, lr_at(0, group), highest, where, lr_at(steps - 1, group));
   for (std::int64_t row = kRows - 1; row >= 0; --row) {
     std::string line;
     for (std::int64_t column = 0; column < width; ++column) {
-      const double share =
-          highest > 0 ? lr_at(column * (steps - 1) / std::max<std::int64_t>(width - 1, 1), group) / highest : 0;
+      const double share = highest > 0 ? lr_at(column * whole + column * rest / gaps, group) / highest : 0;
       const std::int64_t level = std::llround(std::clamp(share, 0.0, 1.0) * kRows * kParts);
       line += kBlocks[std::clamp<std::int64_t>(level - row * kParts, 0, kParts)];
     }

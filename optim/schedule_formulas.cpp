@@ -89,7 +89,10 @@ void CosineAnnealingWarmRestartsOptions::check() const {
 double CosineAnnealingWarmRestartsOptions::rate(double base, std::int64_t step) const {
   std::int64_t length = T_0;
   if (T_mult == 1) step %= T_0;
-  for (; step >= length; length *= T_mult) step -= length;
+  while (step >= length) {
+    step -= length;
+    if (__builtin_mul_overflow(length, T_mult, &length)) length = INT64_MAX;
+  }
   return half_cosine(base, eta_min, ratio(step, length));
 }
 

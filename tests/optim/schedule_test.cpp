@@ -60,6 +60,18 @@ struct Fixture {
   optim::SGD optimizer{{{.parameters = {p}, .lr = 0.8}, {.parameters = {q}, .lr = 0.1}}};
 };
 
+TEST(ScheduleTest, WarmRestartsEndAtAnyStep) {
+  optim::SGD optimizer({tg::ones({1}).requires_grad_()}, {.lr = 0.5});
+  const optim::CosineAnnealingWarmRestarts schedule(optimizer, {.T_0 = 1, .T_mult = 1000});
+  EXPECT_NEAR(schedule.lr_at(1 + 500), 0.25, 1e-12);
+  for (const std::int64_t step : {INT64_MAX, INT64_MAX - 1}) {
+    EXPECT_GE(schedule.lr_at(step), 0.0);
+    EXPECT_LE(schedule.lr_at(step), 0.5);
+  }
+  EXPECT_NE(schedule.curve(INT64_MAX).find("9223372036854775807 steps: first 0.5, highest 0.5 at step 0"),
+            std::string::npos);
+}
+
 }  // namespace
 
 TEST(ScheduleTest, TheFirstRateIsSetAtOnceForEveryGroup) {
