@@ -16,11 +16,10 @@
 
 namespace tapegrad::data {
 
-RandomScope::RandomScope(std::uint64_t seed, std::uint64_t stream) : before_(random_state()) {
-  constexpr std::uint64_t kOther = 0x9E3779B97F4A7C15;  // not the numbers that manual_seed(seed) gives
-  set_random_state({seed ^ kOther, stream << 32});
+RandomState stream_state(std::uint64_t seed, std::uint64_t stream) {
+  constexpr std::uint64_t kOther = 0x9E3779B97F4A7C15;
+  return {seed ^ kOther, stream << 32};
 }
-RandomScope::~RandomScope() { set_random_state(before_); }
 
 /// Makes batches ahead, from number `from` on, until one fails.
 class BatchStream::Worker {
@@ -94,7 +93,7 @@ BatchStream::BatchStream(const char* name, std::vector<Setting> settings, std::u
 
 Tensors BatchStream::made(std::int64_t number) const {
   const NoGradGuard no_grad;
-  const RandomScope random(seed_, static_cast<std::uint64_t>(number));
+  const RandomStateGuard random(stream_state(seed_, static_cast<std::uint64_t>(number)));
   return make_(number);
 }
 

@@ -49,16 +49,7 @@ class BatchStream {
   std::unique_ptr<Worker> worker_;  // from the first batch on
 };
 
-/// While it lives, this thread's random numbers follow from `seed` and `stream`; then they go on where they were.
-class RandomScope {
- public:
-  RandomScope(std::uint64_t seed, std::uint64_t stream);
-  ~RandomScope();
-  RandomScope(const RandomScope&) = delete;
-  RandomScope& operator=(const RandomScope&) = delete;
-
- private:
-  RandomState before_;
-};
+/// The state of random numbers that follow from `seed` and `stream`, and are not those that manual_seed(seed) gives.
+RandomState stream_state(std::uint64_t seed, std::uint64_t stream);
 
 }  // namespace tapegrad::data

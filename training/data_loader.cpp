@@ -14,7 +14,7 @@ namespace {
 Rows order_of(std::int64_t rows, const LoaderOptions& options, std::int64_t epoch) {
   if (options.shuffle) {
     constexpr std::uint64_t kOrders = 0xD1B54A32D192ED03;  // other numbers than those of the batches
-    const RandomScope random(options.seed ^ kOrders, static_cast<std::uint64_t>(epoch));
+    const RandomStateGuard random(stream_state(options.seed ^ kOrders, static_cast<std::uint64_t>(epoch)));
     return randperm(rows).to_vector<std::int64_t>();
   }
   Rows order(static_cast<std::size_t>(rows));

@@ -25,11 +25,11 @@ Batch random_batch(const std::vector<std::int64_t>& tokens, std::int64_t batch, 
   return batch_at(tokens, starts.to_vector<std::int64_t>(), context);
 }
 
-double evaluate(Gpt model, const std::vector<std::int64_t>& tokens, std::int64_t most_windows, std::int64_t unscored) {
+double evaluate(const Gpt& model, const std::vector<std::int64_t>& tokens, std::int64_t most_windows,
+                std::int64_t unscored) {
   constexpr std::int64_t kBatch = 16;
-  tg::NoGradGuard no_grad;
-  const bool was_training = model.is_training();
-  model.eval();
+  const tg::NoGradGuard no_grad;
+  const nn::EvalGuard evaluation(model);
   const std::int64_t context = model.config().context;
   const std::int64_t stride = context - unscored;
   const std::int64_t windows = (static_cast<std::int64_t>(tokens.size()) - 1 - unscored) / stride;
@@ -41,7 +41,6 @@ double evaluate(Gpt model, const std::vector<std::int64_t>& tokens, std::int64_t
     const Batch batch = batch_at(tokens, starts, context, unscored);
     sum += model.loss(batch.ids, batch.targets).item() * static_cast<double>(starts.size());
   }
-  model.train(was_training);
   return sum / static_cast<double>(used);
 }
 

@@ -17,7 +17,7 @@ Batch random_batch(const std::vector<std::int64_t>& tokens, std::int64_t batch, 
 /// The mean loss over the text cut into windows of the model's context, without dropout. Windows overlap by `unscored`
 /// characters, fewer than the context, that are only read: what is predicted has at least so many before it. With
 /// `most_windows`: over so many windows, evenly spread, always the same ones.
-double evaluate(Gpt model, const std::vector<std::int64_t>& tokens, std::int64_t most_windows = 0,
+double evaluate(const Gpt& model, const std::vector<std::int64_t>& tokens, std::int64_t most_windows = 0,
                 std::int64_t unscored = 0);
 
 }  // namespace toy_lm

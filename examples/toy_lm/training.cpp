@@ -39,16 +39,12 @@ double median(const std::vector<double>& values, std::size_t most) {
 /// While it lives, the model is in evaluation mode, with the average of its weights if there is one.
 class Evaluation {
  public:
-  Evaluation(Gpt& model, std::optional<tg::optim::Ema>& ema) : model_(model) {
+  Evaluation(const Gpt& model, std::optional<tg::optim::Ema>& ema) : evaluation_(model) {
     if (ema) averaged_.emplace(*ema);
-    model_.eval();
   }
-  ~Evaluation() { model_.train(); }
-  Evaluation(const Evaluation&) = delete;
-  Evaluation& operator=(const Evaluation&) = delete;
 
  private:
-  Gpt& model_;
+  nn::EvalGuard evaluation_;
   std::optional<tg::optim::Ema::Scope> averaged_;
 };
 
