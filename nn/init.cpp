@@ -58,9 +58,11 @@ Tensor zeros_(const Tensor& x) { return constant_(x, 0.0); }
 Tensor ones_(const Tensor& x) { return constant_(x, 1.0); }
 
 Tensor uniform_(const Tensor& x, double low, double high) {
+  if (!(low <= high)) throw ValueError(fmt::format("uniform_: low must be at most high; got {} and {}", low, high));
   return overwrite(x, rand(x.shape(), x.dtype()) * (high - low) + low);
 }
 Tensor normal_(const Tensor& x, double mean, double std) {
+  if (!(std >= 0)) throw ValueError(fmt::format("normal_: std must not be negative; got {}", std));
   return overwrite(x, randn(x.shape(), x.dtype()) * std + mean);
 }
 

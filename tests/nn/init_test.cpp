@@ -17,6 +17,15 @@ double skew(const tg::Tensor& rows) {
   return (products - tg::eye(rows.size(0), rows.dtype())).abs().max().item();
 }
 
+TEST(InitTest, BoundsAndDeviationsMustMakeSense) {
+  const tg::Tensor x = tg::ones({2});
+  EXPECT_THROW(nn::init::uniform_(x, 1.0, 0.0), tg::ValueError);
+  EXPECT_THROW(nn::init::uniform_(x, 0.0, std::nan("")), tg::ValueError);
+  EXPECT_THROW(nn::init::normal_(x, 0.0, -1.0), tg::ValueError);
+  EXPECT_THROW(nn::init::normal_(x, 0.0, std::nan("")), tg::ValueError);
+  EXPECT_TRUE(tg::equal(x, tg::ones({2})));
+}
+
 }  // namespace
 
 TEST(InitTest, BoundsAndMoments) {
