@@ -120,7 +120,7 @@ TEST(MultiHeadAttentionTest, GradientsOfEveryOptionAreRight) {
   mha.to(tg::float64);
   const tg::Tensor x = tg::randn({2, 4, 8}, tg::float64);
   tg::autograd::NamedTensors parameters;
-  for (const auto& [name, tensor] : mha.named_parameters()) parameters.emplace_back(name, tensor);
+  for (const auto& [name, tensor] : mha.named_parameters()) parameters.push_back({name, tensor});
   const auto report = tg::autograd::gradcheck(
       [&] {
         return mha(x, {.key_lengths = tg::tensor({3, 4}), .is_causal = true});
@@ -283,7 +283,7 @@ TEST(TransformerBlockTest, GradientsOfItsParametersAreRight) {
   block.to(tg::float64);
   const tg::Tensor x = tg::randn({1, 3, 4}, tg::float64);
   tg::autograd::NamedTensors parameters;
-  for (const auto& [name, tensor] : block.named_parameters()) parameters.emplace_back(name, tensor);
+  for (const auto& [name, tensor] : block.named_parameters()) parameters.push_back({name, tensor});
   const auto report = tg::autograd::gradcheck([&] { return block(x, {.is_causal = true}); }, parameters);
   EXPECT_TRUE(report) << report.to_string();
 }
