@@ -135,6 +135,7 @@ struct UnreportedBytes {
     if (bytes >= kReportEvery || bytes <= -kReportEvery) report();
   }
   void report() {
+    if (bytes == 0) return;
     const std::int64_t now = current_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes;
     bytes = 0;
     std::int64_t peak = peak_bytes.load(std::memory_order_relaxed);

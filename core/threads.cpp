@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <tapegrad/core/error.hpp>
+#include <tapegrad/core/storage.hpp>
 #include <tapegrad/core/threads.hpp>
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -115,6 +116,7 @@ class Team {
       if (stop_) return;
       if (!join()) continue;
       call_.work();
+      memory::current();  // what this worker took and gave back is counted before its caller goes on
       joined_.fetch_sub(1, std::memory_order_release);
     }
   }

@@ -1,4 +1,3 @@
-#include <numeric>
 #include <vector>
 
 #include <tapegrad/core/dispatch.hpp>
@@ -122,11 +121,7 @@ class Backward {
     const T* slopes = slopes_.row(r);
     T* to = of_.bias.at(tile.queries.begin + r, tile.keys.begin);
     const Range seen = tile.rows[r];
-    if (of_.bias.column == 0) {
-      *to += std::accumulate(slopes + seen.begin, slopes + seen.end, T(0));  // nearly 0, where all keys are seen
-    } else {
-      for (std::int64_t j = seen.begin; j < seen.end; ++j) to[j * of_.bias.column] += slopes[j];
-    }
+    for (std::int64_t j = seen.begin; j < seen.end; ++j) to[j * of_.bias.column] += slopes[j];
   }
 
   Head<T> head_;
@@ -144,15 +139,13 @@ class Backward {
 /// in parallel.
 template <class F>
 void for_each_part_of_bias(const Heads& heads, const Array& sum, F&& f) {
-  fill(sum, 0.0);
   const std::vector<std::vector<std::int64_t>> lists = heads.sharing(sum);
-  const bool by_queries = sum.size(sum.rank() - 2) > 1, by_keys = !by_queries && sum.size(sum.rank() - 1) > 1;
+  const bool by_queries = sum.size(sum.rank() - 2) > 1;
   const Range all_queries{0, heads.queries()}, all_keys{0, heads.keys()};
-  const std::int64_t size = by_queries ? heads.queries() : by_keys ? heads.keys() : 1;
-  heads.for_each_of(static_cast<std::int64_t>(lists.size()), size, by_queries ? kQueries : kKeys,
-                    [&](std::int64_t list, Range part) {
+  heads.for_each_of(static_cast<std::int64_t>(lists.size()), by_queries ? heads.queries() : heads.keys(),
+                    by_queries ? kQueries : kKeys, [&](std::int64_t list, Range part) {
                       for (const std::int64_t h : lists[static_cast<std::size_t>(list)])
-                        f(h, by_queries ? part : all_queries, by_keys ? part : all_keys);
+                        f(h, by_queries ? part : all_queries, by_queries ? all_keys : part);
                     });
 }
 
@@ -166,7 +159,12 @@ AttentionGradients attention_backward(const AttentionInputs& inputs, const Atten
   if (wanted.query) gradients.query = in_the_order_of(inputs.query, inputs.query.shape());
   if (wanted.key) gradients.key = in_the_order_of(inputs.key, inputs.key.shape());
   if (wanted.value) gradients.value = in_the_order_of(inputs.value, inputs.value.shape());
-  if (wanted.bias) gradients.bias = Array(inputs.bias.shape(), g.dtype());
+  if (wanted.bias) {
+    gradients.bias = Array(inputs.bias.shape(), g.dtype());
+    fill(gradients.bias, 0.0);
+    // Softmax doesn't change with a number that is added to all keys of a query: such a bias has no gradient.
+    wanted.bias = inputs.bias.size(inputs.bias.rank() - 1) > 1;
+  }
   dispatch_floating("attention", g.dtype(), [&]<class T>(Type<T>) {
     const auto run = [&](std::int64_t h, Range some_queries, Range some_keys, AttentionWanted of_these) {
       HeadGradients<T> of{heads.matrix<const T>(g, h),

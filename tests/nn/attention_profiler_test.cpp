@@ -132,9 +132,7 @@ TEST(AttentionProfilerTest, MemoryIsMeasuredBesideTheFormula) {
       EXPECT_LT(rows[i].fused.peak_mb, rows[i].weights_mb);
     }
   }
-  // It grows with the length, four times as long, and not with its square; small blocks are as large as the pool makes
-  // them.
-  EXPECT_NEAR(rows[3].fused.activations_mb / rows[1].fused.activations_mb, 4, 1);
+  EXPECT_NEAR(rows[3].fused.activations_mb / rows[1].fused.activations_mb, 4, 0.4);  // it grows with the length
 }
 
 TEST(AttentionProfilerTest, ScalingReport) {
