@@ -5,7 +5,7 @@
 
 #include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/shaping.hpp>
-#include <tapegrad/core/error.hpp>
+#include <tapegrad/core/require.hpp>
 #include <tapegrad/nn/composed_attention.hpp>
 #include <tapegrad/nn/fused_attention.hpp>
 
@@ -17,32 +17,28 @@ constexpr const char* kName = "scaled_dot_product_attention";
 Shape leading(const Tensor& x) { return x.shape().sub(0, x.rank() - 2); }
 
 void check_operand(const char* what, const Tensor& x, const Tensor& query) {
-  if (x.rank() < 2)
-    throw ShapeError(
-        fmt::format("{}: {} must have at least two dimensions, [..., length, width]; got {}", kName, what, x.shape()));
-  if (!is_floating(x.dtype()) || x.dtype() != query.dtype())
-    throw DtypeError(fmt::format(
-        "{}: query, key and value must have one floating dtype; got {} {} beside query {}; convert with .to()", kName,
-        what, x.dtype(), query.dtype()));
+  require<ShapeError>(x.rank() >= 2, "{}: {} must have at least two dimensions, [..., length, width]; got {}", kName,
+                      what, x.shape());
+  require<DtypeError>(
+      is_floating(x.dtype()) && x.dtype() == query.dtype(),
+      "{}: query, key and value must have one floating dtype; got {} {} beside query {}; convert with .to()", kName,
+      what, x.dtype(), query.dtype());
 }
 
 /// How many heads of the query read one head of the key.
 std::int64_t checked_group(const Tensor& query, const Tensor& key, const Tensor& value) {
   for (const auto& [what, x] : {std::pair{"query", &query}, {"key", &key}, {"value", &value}})
-    if (x->rank() < 3)
-      throw ShapeError(
-          fmt::format("{}: with enable_gqa {} must have a dimension of heads, [..., heads, length, "
-                      "width]; got {}",
-                      kName, what, x->shape()));
+    require<ShapeError>(x->rank() >= 3,
+                        "{}: with enable_gqa {} must have a dimension of heads, [..., heads, length, width]; got {}",
+                        kName, what, x->shape());
   const std::int64_t heads = query.size(-3), key_heads = key.size(-3);
-  if (value.size(-3) != key_heads)
-    throw ShapeError(fmt::format("{}: with enable_gqa value must have as many heads as key; got value {} and key {}",
-                                 kName, value.shape(), key.shape()));
-  if (key_heads == 0 || heads % key_heads != 0)
-    throw ShapeError(
-        fmt::format("{}: with enable_gqa the query's heads must be a multiple of the key's; got {} and "
-                    "{}, of query {} and key {}; choose a number of key heads that divides {}",
-                    kName, heads, key_heads, query.shape(), key.shape(), heads));
+  require<ShapeError>(value.size(-3) == key_heads,
+                      "{}: with enable_gqa value must have as many heads as key; got value {} and key {}", kName,
+                      value.shape(), key.shape());
+  require<ShapeError>(key_heads != 0 && heads % key_heads == 0,
+                      "{}: with enable_gqa the query's heads must be a multiple of the key's; got {} and {}, of query "
+                      "{} and key {}; choose a number of key heads that divides {}",
+                      kName, heads, key_heads, query.shape(), key.shape(), heads);
   return heads / key_heads;
 }
 
@@ -59,39 +55,35 @@ Shape broadcast_leading(const char* what, const Tensor& x, std::int64_t group, c
 }
 
 void check_key_lengths(const Tensor& lengths, const Shape& scores) {
-  if (lengths.dtype() != int64)
-    throw DtypeError(
-        fmt::format("{}: key_lengths must be int64, a number of keys for each item; got {}; convert with "
-                    ".to(tapegrad::int64)",
-                    kName, lengths.dtype()));
+  require<DtypeError>(
+      lengths.dtype() == int64,
+      "{}: key_lengths must be int64, a number of keys for each item; got {}; convert with .to(tapegrad::int64)", kName,
+      lengths.dtype());
   const Shape items = scores.sub(0, scores.rank() - 2);
-  if (!is_broadcastable_to(lengths.shape(), items))
-    throw ShapeError(
-        fmt::format("{}: key_lengths must broadcast to the leading dimensions {} of the scores {}; got "
-                    "{}; lengths [N] of items with heads are passed as [N, 1]",
-                    kName, items, scores, lengths.shape()));
+  require<ShapeError>(is_broadcastable_to(lengths.shape(), items),
+                      "{}: key_lengths must broadcast to the leading dimensions {} of the scores {}; got {}; lengths "
+                      "[N] of items with heads are passed as [N, 1]",
+                      kName, items, scores, lengths.shape());
   const auto values = lengths.to_vector<std::int64_t>();
   for (std::size_t i = 0; i < values.size(); ++i)
-    if (values[i] < 0 || values[i] > scores.back())
-      throw ValueError(fmt::format("{}: key_lengths must be in [0, {}], the number of keys; got {} at {}", kName,
-                                   scores.back(), values[i], i));
+    require(values[i] >= 0 && values[i] <= scores.back(),
+            "{}: key_lengths must be in [0, {}], the number of keys; got {} at {}", kName, scores.back(), values[i], i);
 }
 
 void check_options(const AttentionOptions& options, Dtype dtype, const Shape& scores) {
   if (const Tensor& bias = options.bias; bias.defined()) {
-    if (!is_broadcastable_to(bias.shape(), scores))
-      throw ShapeError(fmt::format("{}: bias must broadcast to the scores, [..., queries, keys] = {}; got {}", kName,
-                                   scores, bias.shape()));
-    if (bias.dtype() != dtype)
-      throw DtypeError(fmt::format(
-          "{}: bias is added to the scores and must be {} as query is; got {}; what allows or blocks is passed as mask",
-          kName, dtype, bias.dtype()));
+    require<ShapeError>(is_broadcastable_to(bias.shape(), scores),
+                        "{}: bias must broadcast to the scores, [..., queries, keys] = {}; got {}", kName, scores,
+                        bias.shape());
+    require<DtypeError>(
+        bias.dtype() == dtype,
+        "{}: bias is added to the scores and must be {} as query is; got {}; what allows or blocks is passed as mask",
+        kName, dtype, bias.dtype());
   }
   if (options.key_lengths.defined()) check_key_lengths(options.key_lengths, scores);
-  if (options.scale && !std::isfinite(*options.scale))
-    throw ValueError(fmt::format("{}: scale must be finite; got {}", kName, *options.scale));
-  if (!(options.dropout_p >= 0 && options.dropout_p <= 1))
-    throw ValueError(fmt::format("{}: dropout_p must be in [0, 1]; got {}", kName, options.dropout_p));
+  if (options.scale) require(std::isfinite(*options.scale), "{}: scale must be finite; got {}", kName, *options.scale);
+  require(options.dropout_p >= 0 && options.dropout_p <= 1, "{}: dropout_p must be in [0, 1]; got {}", kName,
+          options.dropout_p);
 }
 
 /// Checks the operands and returns the shape of the scores, [..., L, S].
@@ -99,14 +91,13 @@ Shape checked_scores(const Tensor& query, const Tensor& key, const Tensor& value
   check_operand("query", query, query);
   check_operand("key", key, query);
   check_operand("value", value, query);
-  if (key.size(-1) != query.size(-1))
-    throw ShapeError(
-        fmt::format("{}: key must be as wide as query, since scores are their products; got key {} and query {}; "
-                    "project one of them",
-                    kName, key.shape(), query.shape()));
-  if (value.size(-2) != key.size(-2))
-    throw ShapeError(fmt::format("{}: value must be as long as key, one value for each key; got value {} and key {}",
-                                 kName, value.shape(), key.shape()));
+  require<ShapeError>(
+      key.size(-1) == query.size(-1),
+      "{}: key must be as wide as query, since scores are their products; got key {} and query {}; project one of them",
+      kName, key.shape(), query.shape());
+  require<ShapeError>(value.size(-2) == key.size(-2),
+                      "{}: value must be as long as key, one value for each key; got value {} and key {}", kName,
+                      value.shape(), key.shape());
   const std::int64_t group = grouped ? checked_group(query, key, value) : 1;
   Shape scores = broadcast_leading("key", key, group, leading(query));
   broadcast_leading("value", value, group, scores);
@@ -226,7 +217,7 @@ void check_inside(const char* what, std::int64_t first, std::int64_t count, std:
 
 Tensor AttentionResult::weights_of(std::int64_t batch, std::int64_t head, std::int64_t first_row,
                                    std::int64_t rows) const {
-  if (!weights.defined() && !call) throw ValueError("weights_of: this result was not made by an attention");
+  require(weights.defined() || call, "weights_of: this result was not made by an attention");
   const Shape items = weights.defined() ? leading(weights) : call->items;
   const std::int64_t heads = items.rank() > 1 ? items.back() : 1;
   check_inside("head", head, 1, heads);

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <tapegrad/core/error.hpp>
+#include <tapegrad/core/require.hpp>
 
 namespace tapegrad::nn {
 
@@ -38,9 +38,9 @@ std::int64_t display_width(const std::string& text) {
 void check_tokens(const char* operation, const std::vector<std::string>& tokens, std::int64_t queries,
                   std::int64_t keys) {
   const std::int64_t longer = std::max(queries, keys);
-  if (static_cast<std::int64_t>(tokens.size()) != longer)
-    throw ShapeError(fmt::format("{}: tokens must name {} positions, one each, for {} queries and {} keys; got {}",
-                                 operation, longer, queries, keys, tokens.size()));
+  require<ShapeError>(static_cast<std::int64_t>(tokens.size()) == longer,
+                      "{}: tokens must name {} positions, one each, for {} queries and {} keys; got {}", operation,
+                      longer, queries, keys, tokens.size());
 }
 
 }  // namespace tapegrad::nn

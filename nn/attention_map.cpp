@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include <tapegrad/autograd/format.hpp>
-#include <tapegrad/core/error.hpp>
+#include <tapegrad/core/require.hpp>
 #include <tapegrad/nn/attention_labels.hpp>
 
 namespace tapegrad::nn {
@@ -17,9 +17,9 @@ namespace {
 struct Map {
   Map(const char* operation, const Tensor& weights, const std::vector<std::string>& tokens)
       : rows(0), keys(0), labels(tokens) {
-    if (weights.rank() != 2)
-      throw ShapeError(fmt::format("{}: weights must be one head's, [queries, keys]; got {}; select an item and a head",
-                                   operation, weights.shape()));
+    require<ShapeError>(weights.rank() == 2,
+                        "{}: weights must be one head's, [queries, keys]; got {}; select an item and a head", operation,
+                        weights.shape());
     rows = weights.size(0);
     keys = weights.size(1);
     values = weights.to_vector<double>();
@@ -94,9 +94,7 @@ std::string attention_blocks(const Tensor& weights, const std::vector<std::strin
   const std::int64_t side = map.label_width + 1;
   const bool narrow = map.label_width < 2 && side + 2 * map.keys > columns;
   const std::int64_t width = narrow ? 1 : map.label_width <= 2 ? 2 : side, fit = (columns - side) / width;
-  if (fit < 1)
-    throw ValueError(
-        fmt::format("attention_blocks: columns must hold a label and a key, {}; got {}", side + width, columns));
+  require(fit >= 1, "attention_blocks: columns must hold a label and a key, {}; got {}", side + width, columns);
   std::string text;
   for (std::int64_t first = 0; first < map.keys; first += fit) {
     const std::int64_t end = std::min(first + fit, map.keys);

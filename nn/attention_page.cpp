@@ -6,7 +6,7 @@
 
 #include <tapegrad/autograd/format.hpp>
 #include <tapegrad/core/atomic_file.hpp>
-#include <tapegrad/core/error.hpp>
+#include <tapegrad/core/require.hpp>
 #include <tapegrad/nn/attention_labels.hpp>
 #include <tapegrad/nn/attention_map.hpp>
 
@@ -20,13 +20,12 @@ constexpr std::string_view kPage =
 constexpr std::string_view kPlaceOfData = "@DATA@";
 
 void check(const Tensors& layers, const std::vector<std::string>& tokens) {
-  if (layers.empty()) throw ShapeError(fmt::format("{}: there must be at least one layer; got none", kName));
+  require<ShapeError>(!layers.empty(), "{}: there must be at least one layer; got none", kName);
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    if (layers[i].rank() != 3 || layers[i].numel() == 0)
-      throw ShapeError(
-          fmt::format("{}: weights of a layer must be [heads, queries, keys], none of them 0; got {} in "
-                      "layer {}; select an item of the batch",
-                      kName, layers[i].shape(), i));
+    require<ShapeError>(layers[i].rank() == 3 && layers[i].numel() != 0,
+                        "{}: weights of a layer must be [heads, queries, keys], none of them 0; got {} in layer {}; "
+                        "select an item of the batch",
+                        kName, layers[i].shape(), i);
     check_tokens(kName, tokens, layers[i].size(1), layers[i].size(2));
   }
 }
@@ -39,7 +38,7 @@ std::string layer_json(const Tensor& weights) {
     statistics += fmt::format("{}[{:.6g},{:.6g},{:.6g}]", head ? "," : "", s.entropy, s.mean_distance, s.first_share);
   }
   for (const double weight : weights.to_vector<double>()) {
-    if (!std::isfinite(weight)) throw ValueError(fmt::format("{}: weights must be finite; got {}", kName, weight));
+    require(std::isfinite(weight), "{}: weights must be finite; got {}", kName, weight);
     fmt::format_to(std::back_inserter(numbers), "{}{:.6g}", numbers.empty() ? "" : ",", weight);
   }
   return fmt::format(R"({{"heads":{},"queries":{},"keys":{},"statistics":[{}],"weights":[{}]}})", weights.size(0),
@@ -74,9 +73,8 @@ void write_attention_html(const std::string& path, const Tensors& layers, const 
 
 void write_heatmap_svg(const std::string& path, const Tensor& matrix) {
   constexpr const char* kHeatmap = "write_heatmap_svg";
-  if (matrix.rank() != 2 || matrix.numel() == 0)
-    throw ShapeError(
-        fmt::format("{}: the matrix must have two dimensions, none of them 0; got {}", kHeatmap, matrix.shape()));
+  require<ShapeError>(matrix.rank() == 2 && matrix.numel() != 0,
+                      "{}: the matrix must have two dimensions, none of them 0; got {}", kHeatmap, matrix.shape());
   const std::vector<double> values = matrix.to_vector<double>();
   const double largest = *std::max_element(values.begin(), values.end());
   const std::int64_t rows = matrix.size(0), columns = matrix.size(1);
@@ -85,8 +83,7 @@ void write_heatmap_svg(const std::string& path, const Tensor& matrix) {
       "<rect width=\"{0}\" height=\"{1}\" fill=\"#fff\"/>\n",
       columns, rows, 12 * columns, 12 * rows);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    if (!std::isfinite(values[i]))
-      throw ValueError(fmt::format("{}: numbers must be finite; got {}", kHeatmap, values[i]));
+    require(std::isfinite(values[i]), "{}: numbers must be finite; got {}", kHeatmap, values[i]);
     const auto place = static_cast<std::int64_t>(i);
     if (values[i] > 0)
       svg += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"1\" height=\"1\" fill-opacity=\"{:.4g}\"/>\n",

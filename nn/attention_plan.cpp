@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include <tapegrad/core/error.hpp>
+#include <tapegrad/core/require.hpp>
 
 namespace tapegrad::nn {
 namespace {
@@ -53,15 +53,13 @@ std::string CostTable::csv() const {
 std::vector<AttentionComplexity> attention_complexity(const std::vector<std::int64_t>& lengths, std::int64_t width) {
   std::vector<AttentionComplexity> rows;
   for (const std::int64_t n : lengths) {
-    if (n <= 0 || width <= 0)
-      throw ValueError(fmt::format(
-          "attention_complexity: lengths and width must be positive; got length {} and width {}", n, width));
+    require(n > 0 && width > 0, "attention_complexity: lengths and width must be positive; got length {} and width {}",
+            n, width);
     const double pairs = static_cast<double>(n) * static_cast<double>(n);
-    if (pairs * (2.0 * static_cast<double>(width) + 1) >= 0x1p63)
-      throw ValueError(
-          fmt::format("attention_complexity: operations must be below 2^63, so that they can be counted; got length {} "
-                      "and width {}",
-                      n, width));
+    require(
+        pairs * (2.0 * static_cast<double>(width) + 1) < 0x1p63,
+        "attention_complexity: operations must be below 2^63, so that they can be counted; got length {} and width {}",
+        n, width);
     rows.push_back({n, n * n, 4 * pairs / 1024, n * n * (2 * width + 1)});
   }
   return rows;
@@ -79,10 +77,9 @@ AttentionPlan plan_attention(const AttentionPlanOptions& options) {
                                    {"length", options.length},
                                    {"width", options.width},
                                    {"batch", options.batch}})
-    if (size <= 0) throw ValueError(fmt::format("plan_attention: {} must be positive; got {}", what, size));
+    require(size > 0, "plan_attention: {} must be positive; got {}", what, size);
   const double ratio = options.mlp_ratio;
-  if (!(ratio > 0 && std::isfinite(ratio)))
-    throw ValueError(fmt::format("plan_attention: mlp_ratio must be positive; got {}", ratio));
+  require(ratio > 0 && std::isfinite(ratio), "plan_attention: mlp_ratio must be positive; got {}", ratio);
   const auto layers = static_cast<double>(options.layers), n = static_cast<double>(options.length),
              d = static_cast<double>(options.width), heads = static_cast<double>(options.heads);
   const double rows = static_cast<double>(options.batch) * heads * n;

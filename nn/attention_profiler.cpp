@@ -11,6 +11,7 @@
 #include <tapegrad/autograd/matrix.hpp>
 #include <tapegrad/autograd/shaping.hpp>
 #include <tapegrad/core/random.hpp>
+#include <tapegrad/core/require.hpp>
 #include <tapegrad/core/storage.hpp>
 #include <tapegrad/core/threads.hpp>
 #include <tapegrad/nn/multi_head_attention.hpp>
@@ -30,11 +31,10 @@ double square(std::int64_t n) { return static_cast<double>(n) * static_cast<doub
 
 void check(const char* operation, const char* what, const Lengths& values, std::size_t least, std::int64_t width) {
   const bool increase = std::adjacent_find(values.begin(), values.end(), std::greater_equal<>()) == values.end();
-  if (values.size() < least || values.front() <= 0 || !increase)
-    throw ValueError(fmt::format("AttentionProfiler::{}: {} must be at least {}, positive, and increase; got [{}]",
-                                 operation, what, least, fmt::join(values, ", ")));
-  if (width <= 0)
-    throw ValueError(fmt::format("AttentionProfiler::{}: width must be positive; got {}", operation, width));
+  require(values.size() >= least && values.front() > 0 && increase,
+          "AttentionProfiler::{}: {} must be at least {}, positive, and increase; got [{}]", operation, what, least,
+          fmt::join(values, ", "));
+  require(width > 0, "AttentionProfiler::{}: width must be positive; got {}", operation, width);
 }
 
 Timing summary(std::vector<double> runs) {
@@ -184,12 +184,10 @@ ScalingAnalysis analysed(const std::vector<AttentionSample>& samples, const Rate
 }  // namespace
 
 AttentionProfiler::AttentionProfiler(AttentionProfilerOptions options) : options_(std::move(options)) {
-  if (options_.iterations < 1 || options_.warmup < 0)
-    throw ValueError(
-        fmt::format("AttentionProfiler: iterations must be at least 1 and warmup at least 0; got {} and {}",
-                    options_.iterations, options_.warmup));
-  if (!is_floating(options_.dtype))
-    throw DtypeError(fmt::format("AttentionProfiler: dtype must be floating; got {}", options_.dtype));
+  require(options_.iterations >= 1 && options_.warmup >= 0,
+          "AttentionProfiler: iterations must be at least 1 and warmup at least 0; got {} and {}", options_.iterations,
+          options_.warmup);
+  require<DtypeError>(is_floating(options_.dtype), "AttentionProfiler: dtype must be floating; got {}", options_.dtype);
 }
 
 std::vector<AttentionTiming> AttentionProfiler::timing(const Lengths& lengths, std::int64_t width,

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <thread>
 
-#include <tapegrad/core/error.hpp>
+#include <tapegrad/core/require.hpp>
 #include <tapegrad/core/threads.hpp>
 #include <tapegrad/nn/attention_profiler.hpp>
 
@@ -33,7 +33,7 @@ Bottleneck bottleneck_of(double computation_ms, double memory_ms, const Attentio
 
 std::vector<Recommendation> recommendations(const AttentionScalingReport& report,
                                             const AttentionProfilerOptions& options) {
-  if (report.detailed_results.empty()) throw ValueError("recommendations: the report must have samples; got none");
+  require(!report.detailed_results.empty(), "recommendations: the report must have samples; got none");
   const AttentionThresholds& limit = options.thresholds;
   const AttentionSample& longest = report.detailed_results.back();
   const ScalingFactors& factors = report.scaling_analysis.sequence_scaling;
@@ -136,7 +136,7 @@ CostTable table(const std::vector<MultiHeadSample>& rows) {
 }
 
 std::string trade_off(const std::vector<MultiHeadSample>& rows) {
-  if (rows.empty()) throw ValueError("trade_off: there must be samples; got none");
+  require(!rows.empty(), "trade_off: there must be samples; got none");
   const auto best = [&](auto key) {
     return *std::max_element(rows.begin(), rows.end(), [&](auto& a, auto& b) { return key(a) < key(b); });
   };

@@ -8,6 +8,7 @@
 #include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/shaping.hpp>
 #include <tapegrad/core/random.hpp>
+#include <tapegrad/core/require.hpp>
 
 namespace tapegrad::nn {
 namespace {
@@ -15,14 +16,13 @@ namespace {
 /// Something else for every element: for an id the next larger one of those there, for a number a random one.
 Tensor replacement(const std::string& check, const Tensor& inputs) {
   if (is_floating(inputs.dtype())) return randn(inputs.shape(), inputs.dtype());
-  if (inputs.dtype() != int64)
-    throw DtypeError(fmt::format("{}: the inputs must be int64 or floating; got {}", check, inputs.dtype()));
+  require<DtypeError>(inputs.dtype() == int64, "{}: the inputs must be int64 or floating; got {}", check,
+                      inputs.dtype());
   std::vector<std::int64_t> ids = inputs.to_vector<std::int64_t>(), known = ids;
   std::sort(known.begin(), known.end());
   known.erase(std::unique(known.begin(), known.end()), known.end());
-  if (known.size() < 2)
-    throw ValueError(fmt::format("{}: there must be two different ids, so that one can take another's place; got {}",
-                                 check, inputs));
+  require(known.size() >= 2, "{}: there must be two different ids, so that one can take another's place; got {}", check,
+          inputs);
   for (std::int64_t& id : ids) {
     const auto next = std::upper_bound(known.begin(), known.end(), id);
     id = next == known.end() ? known.front() : *next;
@@ -46,17 +46,17 @@ double largest_difference(const Tensor& a, const Tensor& b) {
 template <class MustStay>
 LeakReport find_leak(const char* check, const TensorFunction& model, const Tensor& inputs, double tolerance, int axis,
                      const MustStay& must_stay) {
-  if (inputs.rank() <= axis || inputs.size(axis) < 2)
-    throw ShapeError(fmt::format("{}: the inputs must be {}, with at least two {}; got {}", check,
-                                 axis ? "[N, T, ...]" : "[N, ...]", axis ? "positions" : "items", inputs.shape()));
+  require<ShapeError>(inputs.rank() > axis && inputs.size(axis) >= 2,
+                      "{}: the inputs must be {}, with at least two {}; got {}", check,
+                      axis ? "[N, T, ...]" : "[N, ...]", axis ? "positions" : "items", inputs.shape());
   const NoGradGuard no_grad;
   const RandomStateGuard random;
   const auto call = [&](const Tensor& x) {
     random.again();
     Tensor y = model(x);
-    if (y.rank() <= axis || y.size(0) != inputs.size(0) || y.size(axis) != inputs.size(axis))
-      throw ShapeError(fmt::format("{}: the model must give {} for inputs of shape {}; got {}", check,
-                                   axis ? "[N, T, ...]" : "[N, ...]", inputs.shape(), y.shape()));
+    require<ShapeError>(y.rank() > axis && y.size(0) == inputs.size(0) && y.size(axis) == inputs.size(axis),
+                        "{}: the model must give {} for inputs of shape {}; got {}", check,
+                        axis ? "[N, T, ...]" : "[N, ...]", inputs.shape(), y.shape());
     return y;
   };
   const Tensor other = replacement(check, inputs);

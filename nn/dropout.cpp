@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <tapegrad/core/require.hpp>
+
 namespace tapegrad::nn {
 
 Dropout::Dropout(double p) : Module("Dropout"), p_(p) {
-  if (!(p >= 0 && p <= 1)) throw ValueError(fmt::format("Dropout: p must be in [0, 1]; got {}", p));
+  require(p >= 0 && p <= 1, "Dropout: p must be in [0, 1]; got {}", p);
   describe(fmt::format("p={}", p));
 }
 

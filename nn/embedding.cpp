@@ -4,21 +4,21 @@
 
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/neural.hpp>
+#include <tapegrad/core/require.hpp>
 #include <tapegrad/nn/init.hpp>
 
 namespace tapegrad::nn {
 
 Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, const EmbeddingOptions& options)
     : Module("Embedding"), padding_idx_(options.padding_idx) {
-  if (num_embeddings < 0 || embedding_dim < 0)
-    throw ValueError(fmt::format("Embedding: num_embeddings and embedding_dim must not be negative; got {} and {}",
-                                 num_embeddings, embedding_dim));
+  require(num_embeddings >= 0 && embedding_dim >= 0,
+          "Embedding: num_embeddings and embedding_dim must not be negative; got {} and {}", num_embeddings,
+          embedding_dim);
   std::string arguments = fmt::format("num_embeddings={}, embedding_dim={}", num_embeddings, embedding_dim);
   Tensor weight = init::normal_(empty({num_embeddings, embedding_dim}));
   if (padding_idx_) {
-    if (*padding_idx_ < -num_embeddings || *padding_idx_ >= num_embeddings)
-      throw IndexError(
-          fmt::format("Embedding: padding_idx must be in [-{0}, {0}); got {1}", num_embeddings, *padding_idx_));
+    require<IndexError>(*padding_idx_ >= -num_embeddings && *padding_idx_ < num_embeddings,
+                        "Embedding: padding_idx must be in [-{0}, {0}); got {1}", num_embeddings, *padding_idx_);
     if (*padding_idx_ < 0) *padding_idx_ += num_embeddings;
     init::zeros_(weight.select(0, *padding_idx_));
     arguments += fmt::format(", padding_idx={}", *padding_idx_);

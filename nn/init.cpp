@@ -4,11 +4,10 @@
 #include <cmath>
 #include <numeric>
 
-#include <fmt/format.h>
-
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/shaping.hpp>
+#include <tapegrad/core/require.hpp>
 
 namespace tapegrad::nn::init {
 namespace {
@@ -58,21 +57,20 @@ Tensor zeros_(const Tensor& x) { return constant_(x, 0.0); }
 Tensor ones_(const Tensor& x) { return constant_(x, 1.0); }
 
 Tensor uniform_(const Tensor& x, double low, double high) {
-  if (!(low <= high)) throw ValueError(fmt::format("uniform_: low must be at most high; got {} and {}", low, high));
+  require(low <= high, "uniform_: low must be at most high; got {} and {}", low, high);
   return overwrite(x, rand(x.shape(), x.dtype()) * (high - low) + low);
 }
 Tensor normal_(const Tensor& x, double mean, double std) {
-  if (!(std >= 0)) throw ValueError(fmt::format("normal_: std must not be negative; got {}", std));
+  require(std >= 0, "normal_: std must not be negative; got {}", std);
   return overwrite(x, randn(x.shape(), x.dtype()) * std + mean);
 }
 
 Tensor trunc_normal_(const Tensor& x, double mean, double std, double low, double high) {
   const double from = (low - mean) / std, to = (high - mean) / std;
-  if (!(std > 0 && normal_share(to) - normal_share(from) >= 0.01))
-    throw ValueError(fmt::format(
-        "trunc_normal_: std must be positive, and 1 % of the numbers between low and high; got mean {}, std "
-        "{}, low {}, high {}",
-        mean, std, low, high));
+  require(std > 0 && normal_share(to) - normal_share(from) >= 0.01,
+          "trunc_normal_: std must be positive, and 1 % of the numbers between low and high; got mean {}, std {}, low "
+          "{}, high {}",
+          mean, std, low, high);
   std::vector<double> kept;
   const auto count = static_cast<std::size_t>(x.numel());
   while (kept.size() < count)

@@ -6,7 +6,7 @@
 
 #include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/tensor.hpp>
-#include <tapegrad/core/error.hpp>
+#include <tapegrad/core/require.hpp>
 
 namespace tapegrad::nn {
 namespace {
@@ -44,16 +44,15 @@ Array moved(const Array& from, const Array& like, std::int64_t stored, std::int6
 }  // namespace
 
 KVCache::KVCache(std::optional<std::int64_t> capacity) : capacity_(capacity) {
-  if (capacity && *capacity < 1)
-    throw ValueError(fmt::format("KVCache: capacity must be at least 1; got {}", *capacity));
+  if (capacity) require(*capacity >= 1, "KVCache: capacity must be at least 1; got {}", *capacity);
 }
 
 void KVCache::make_room(const Array& keys, const Array& values, std::int64_t kept) {
   const std::int64_t needed = kept + keys.size(1);
-  if (capacity_ && needed > *capacity_)
-    throw ValueError(
-        fmt::format("KVCache: at most {} tokens fit; got {} beside {} that are kept; reset() it, or make it larger",
-                    *capacity_, keys.size(1), kept));
+  if (capacity_)
+    require(needed <= *capacity_,
+            "KVCache: at most {} tokens fit; got {} beside {} that are kept; reset() it, or make it larger", *capacity_,
+            keys.size(1), kept);
   const std::int64_t room = capacity_.value_or(std::max<std::int64_t>(16, 2 * needed));
   Array moved_keys = moved(keys_, keys, stored_, kept, room);
   values_ = moved(values_, values, stored_, kept, room);

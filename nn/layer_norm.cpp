@@ -5,6 +5,7 @@
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/neural.hpp>
+#include <tapegrad/core/require.hpp>
 
 namespace tapegrad::nn {
 
@@ -14,7 +15,7 @@ LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormOptions& opti
       std::any_of(normalized_shape.begin(), normalized_shape.end(), [](auto n) { return n < 0; }))
     throw ShapeError(fmt::format(
         "LayerNorm: normalized_shape must have at least one dimension, and none below 0; got {}", normalized_shape));
-  if (!(options.eps >= 0)) throw ValueError(fmt::format("LayerNorm: eps must not be negative; got {}", options.eps));
+  require(options.eps >= 0, "LayerNorm: eps must not be negative; got {}", options.eps);
   describe(fmt::format("normalized_shape={}, eps={}", normalized_shape, options.eps));
   if (!options.elementwise_affine) return;
   weight_ = register_parameter("weight", ones(normalized_shape));
@@ -24,9 +25,8 @@ LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormOptions& opti
 Tensor LayerNorm::forward(const Operand& x) const {
   const auto here = scope();
   const int rank = normalized_shape_.rank();
-  if (x.rank() < rank || x.shape().sub(x.rank() - rank, x.rank()) != normalized_shape_)
-    throw ShapeError(
-        fmt::format("LayerNorm: the input must end in normalized_shape = {}; got {}", normalized_shape_, x.shape()));
+  require<ShapeError>(x.rank() >= rank && x.shape().sub(x.rank() - rank, x.rank()) == normalized_shape_,
+                      "LayerNorm: the input must end in normalized_shape = {}; got {}", normalized_shape_, x.shape());
   return finished(layer_norm(x, weight_, bias_, eps_, rank));
 }
 

@@ -6,6 +6,7 @@
 #include <tapegrad/autograd/matrix.hpp>
 #include <tapegrad/autograd/reductions.hpp>
 #include <tapegrad/autograd/shaping.hpp>
+#include <tapegrad/core/require.hpp>
 #include <tapegrad/nn/composed_attention.hpp>
 
 namespace tapegrad::nn {
@@ -15,21 +16,19 @@ constexpr const char* kName = "linear_attention";
 
 void check(const Tensor& query, const Tensor& key, const Tensor& value, bool is_causal) {
   for (const auto& [what, x] : {std::pair{"query", query}, {"key", key}, {"value", value}}) {
-    if (x.rank() < 2)
-      throw ShapeError(fmt::format("{}: {} must have at least two dimensions, [..., length, width]; got {}", kName,
-                                   what, x.shape()));
-    if (!is_floating(x.dtype()) || x.dtype() != query.dtype())
-      throw DtypeError(
-          fmt::format("{}: query, key and value must have one floating dtype; got {} {} beside query {}; convert with "
-                      ".to()",
-                      kName, what, x.dtype(), query.dtype()));
+    require<ShapeError>(x.rank() >= 2, "{}: {} must have at least two dimensions, [..., length, width]; got {}", kName,
+                        what, x.shape());
+    require<DtypeError>(
+        is_floating(x.dtype()) && x.dtype() == query.dtype(),
+        "{}: query, key and value must have one floating dtype; got {} {} beside query {}; convert with .to()", kName,
+        what, x.dtype(), query.dtype());
   }
-  if (value.size(-2) != key.size(-2))
-    throw ShapeError(fmt::format("{}: value must be as long as key, one value for each key; got value {} and key {}",
-                                 kName, value.shape(), key.shape()));
-  if (is_causal && query.size(-2) != key.size(-2))
-    throw ShapeError(fmt::format("{}: a causal call takes as many queries as keys; got query {} and key {}", kName,
-                                 query.shape(), key.shape()));
+  require<ShapeError>(value.size(-2) == key.size(-2),
+                      "{}: value must be as long as key, one value for each key; got value {} and key {}", kName,
+                      value.shape(), key.shape());
+  require<ShapeError>(!is_causal || query.size(-2) == key.size(-2),
+                      "{}: a causal call takes as many queries as keys; got query {} and key {}", kName, query.shape(),
+                      key.shape());
   const auto leading = [](const Tensor& x) { return x.shape().sub(0, x.rank() - 2); };
   broadcast_shapes(kName, broadcast_shapes(kName, leading(query), leading(key)), leading(value));
 }
@@ -40,12 +39,10 @@ Tensor positive(const Tensor& x) { return exp(clamp_max(x, 0)) + relu(x); }
 Tensor features(const char* what, const Tensor& x, const LinearAttentionOptions& options) {
   if (!options.feature_map) return positive(x);
   const Tensor mapped = options.feature_map(x);
-  if (!mapped.defined() || mapped.rank() != x.rank() || mapped.dtype() != x.dtype() ||
-      mapped.shape().sub(0, x.rank() - 1) != x.shape().sub(0, x.rank() - 1))
-    throw ShapeError(
-        fmt::format("{}: feature_map may change the last dimension alone, and not the dtype; got {} for "
-                    "{} {}",
-                    kName, mapped.defined() ? mapped.shape().to_string() : "nothing", what, x.shape()));
+  require<ShapeError>(mapped.defined() && mapped.rank() == x.rank() && mapped.dtype() == x.dtype() &&
+                          mapped.shape().sub(0, x.rank() - 1) == x.shape().sub(0, x.rank() - 1),
+                      "{}: feature_map may change the last dimension alone, and not the dtype; got {} for {} {}", kName,
+                      mapped.defined() ? mapped.shape().to_string() : "nothing", what, x.shape());
   return mapped;
 }
 
@@ -76,9 +73,8 @@ Tensor linear_attention(const Operand& query, const Tensor& key, const Tensor& v
                         const LinearAttentionOptions& options) {
   check(query, key, value, options.is_causal);
   const Tensor q = features("query", query, options), k = features("key", key, options);
-  if (q.size(-1) != k.size(-1))
-    throw ShapeError(fmt::format("{}: key must have as many features as query; got query {} and key {}", kName,
-                                 q.shape(), k.shape()));
+  require<ShapeError>(q.size(-1) == k.size(-1), "{}: key must have as many features as query; got query {} and key {}",
+                      kName, q.shape(), k.shape());
   Shape column = value.shape();
   column[value.rank() - 1] = 1;
   const Tensor v = cat({value, ones(column, value.dtype())}, -1);  // a column of ones, for the sums of the weights

@@ -6,6 +6,7 @@
 #include <tapegrad/autograd/neural.hpp>
 #include <tapegrad/autograd/reductions.hpp>
 #include <tapegrad/autograd/shaping.hpp>
+#include <tapegrad/core/require.hpp>
 
 namespace tapegrad::nn {
 namespace {
@@ -20,37 +21,32 @@ Shape without_classes(const Tensor& input) {
 
 void check_classes(const char* loss, const Tensor& input, const Tensor& target, const Tensor& weight,
                    bool probabilities) {
-  if (input.rank() == 0)
-    throw ShapeError(fmt::format("{}: input must have shape (C), (N, C) or (N, C, d...); got []", loss));
+  require<ShapeError>(input.rank() != 0, "{}: input must have shape (C), (N, C) or (N, C, d...); got []", loss);
   const Shape wanted = probabilities ? input.shape() : without_classes(input);
-  if (target.shape() != wanted)
-    throw ShapeError(fmt::format("{}: {} must have shape {} for input {} (classes on dimension {}); got {}", loss,
-                                 probabilities ? "a target of probabilities" : "a target of classes", wanted,
-                                 input.shape(), class_axis(input), target.shape()));
+  require<ShapeError>(target.shape() == wanted,
+                      "{}: {} must have shape {} for input {} (classes on dimension {}); got {}", loss,
+                      probabilities ? "a target of probabilities" : "a target of classes", wanted, input.shape(),
+                      class_axis(input), target.shape());
   const Shape classes{input.size(class_axis(input))};
-  if (weight.defined() && weight.shape() != classes)
-    throw ShapeError(
-        fmt::format("{}: weight must have one number for each class, {}; got {}", loss, classes, weight.shape()));
+  require<ShapeError>(!weight.defined() || weight.shape() == classes,
+                      "{}: weight must have one number for each class, {}; got {}", loss, classes, weight.shape());
 }
 
 void check(const Tensor& input, const Tensor& target, const CrossEntropyOptions& options) {
   const bool probabilities = is_floating(target.dtype());
   check_classes("cross_entropy", input, target, options.weight, probabilities);
-  if (!probabilities && target.dtype() != int64)
-    throw DtypeError(
-        fmt::format("cross_entropy: target must be int64 classes or floating probabilities; got {}", target.dtype()));
-  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1))
-    throw ValueError(fmt::format("cross_entropy: label_smoothing must be in [0, 1]; got {}", options.label_smoothing));
+  require<DtypeError>(probabilities || target.dtype() == int64,
+                      "cross_entropy: target must be int64 classes or floating probabilities; got {}", target.dtype());
+  require(options.label_smoothing >= 0 && options.label_smoothing <= 1,
+          "cross_entropy: label_smoothing must be in [0, 1]; got {}", options.label_smoothing);
 }
 
 void check_range(const Tensor& target, std::int64_t classes, std::int64_t ignore_index) {
   const std::vector<std::int64_t> values = target.to_vector<std::int64_t>();
   for (std::size_t row = 0; row < values.size(); ++row)
-    if (values[row] != ignore_index && (values[row] < 0 || values[row] >= classes))
-      throw IndexError(
-          fmt::format("nll_loss: every target must be in [0, {}), the classes, or ignore_index {}; got {} "
-                      "in row {}",
-                      classes, ignore_index, values[row], row));
+    require<IndexError>(values[row] == ignore_index || (values[row] >= 0 && values[row] < classes),
+                        "nll_loss: every target must be in [0, {}), the classes, or ignore_index {}; got {} in row {}",
+                        classes, ignore_index, values[row], row);
 }
 
 /// 1, or its weight, for each target's class, and 0 for the ignored ones.
@@ -79,13 +75,11 @@ Tensor reduced(const Tensor& losses, Reduction reduction) {
 
 /// The target in a floating dtype, after checks of both.
 Tensor beside(const char* loss, const Tensor& input, const Tensor& target) {
-  if (input.shape() != target.shape())
-    throw ShapeError(
-        fmt::format("{}: input and target must have the same shape; got {} and {}; reshape or expand one of them", loss,
-                    input.shape(), target.shape()));
-  if (!is_floating(input.dtype()))
-    throw DtypeError(
-        fmt::format("{}: input must be float32 or float64; got {}; convert it with .to()", loss, input.dtype()));
+  require<ShapeError>(input.shape() == target.shape(),
+                      "{}: input and target must have the same shape; got {} and {}; reshape or expand one of them",
+                      loss, input.shape(), target.shape());
+  require<DtypeError>(is_floating(input.dtype()), "{}: input must be float32 or float64; got {}; convert it with .to()",
+                      loss, input.dtype());
   return is_floating(target.dtype()) ? target : target.to(input.dtype());
 }
 
@@ -96,9 +90,10 @@ Tensor bent(const Tensor& difference, double bound) {
 }
 
 Tensor factor(const char* name, const Tensor& weight, const Tensor& input) {
-  if (broadcast_shapes("binary_cross_entropy_with_logits", input.shape(), weight.shape()) != input.shape())
-    throw ShapeError(fmt::format("binary_cross_entropy_with_logits: {} must broadcast to the input {}; got {}", name,
-                                 input.shape(), weight.shape()));
+  require<ShapeError>(
+      broadcast_shapes("binary_cross_entropy_with_logits", input.shape(), weight.shape()) == input.shape(),
+      "binary_cross_entropy_with_logits: {} must broadcast to the input {}; got {}", name, input.shape(),
+      weight.shape());
   return weight.detach().to(input.dtype());
 }
 
@@ -144,9 +139,9 @@ Tensor cross_entropy(const Operand& input, const Operand& target, const CrossEnt
 
 Tensor nll_loss(const Operand& input, const Operand& target, const NllLossOptions& options) {
   check_classes("nll_loss", input, target, options.weight, false);
-  if (!is_floating(input.dtype()) || target.dtype() != int64)
-    throw DtypeError(fmt::format("nll_loss: input must be float32 or float64 and target int64; got {} and {}",
-                                 input.dtype(), target.dtype()));
+  require<DtypeError>(is_floating(input.dtype()) && target.dtype() == int64,
+                      "nll_loss: input must be float32 or float64 and target int64; got {} and {}", input.dtype(),
+                      target.dtype());
   const Tensor rows = as_rows(input), classes = target.reshape({target.numel()});
   check_range(classes, rows.size(1), options.ignore_index);
   const Tensor kept = ne(classes, options.ignore_index);
@@ -164,15 +159,14 @@ Tensor l1_loss(const Operand& input, const Operand& target, const LossOptions& o
 }
 
 Tensor smooth_l1_loss(const Operand& input, const Operand& target, const SmoothL1LossOptions& options) {
-  if (!(options.beta >= 0))
-    throw ValueError(fmt::format("smooth_l1_loss: beta must not be negative; got {}", options.beta));
+  require(options.beta >= 0, "smooth_l1_loss: beta must not be negative; got {}", options.beta);
   const Tensor difference = input - beside("smooth_l1_loss", input, target);
   return reduced(options.beta == 0 ? abs(difference) : bent(difference, options.beta) / options.beta,
                  options.reduction);
 }
 
 Tensor huber_loss(const Operand& input, const Operand& target, const HuberLossOptions& options) {
-  if (!(options.delta > 0)) throw ValueError(fmt::format("huber_loss: delta must be positive; got {}", options.delta));
+  require(options.delta > 0, "huber_loss: delta must be positive; got {}", options.delta);
   return reduced(bent(input - beside("huber_loss", input, target), options.delta), options.reduction);
 }
 

@@ -7,6 +7,7 @@
 #include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/shaping.hpp>
+#include <tapegrad/core/require.hpp>
 #include <tapegrad/nn/mask_node.hpp>
 
 namespace tapegrad::nn {
@@ -43,26 +44,25 @@ MaskParts intersection(MaskParts a, const MaskParts& b) {
 void check_lengths(const char* operation, const Tensor& lengths, std::int64_t limit) {
   const auto values = lengths.to_vector<std::int64_t>();
   for (std::size_t i = 0; i < values.size(); ++i)
-    if (values[i] < 0 || values[i] > limit)
-      throw ValueError(fmt::format("{}: lengths must be in [0, {}], the number of keys; got lengths[{}] = {}",
-                                   operation, limit, i, values[i]));
+    require(values[i] >= 0 && values[i] <= limit,
+            "{}: lengths must be in [0, {}], the number of keys; got lengths[{}] = {}", operation, limit, i, values[i]);
 }
 
 /// The last dimensions of x broadcast to the last ones of `shape`.
 void check_broadcast(const char* what, const Tensor& x, const Shape& shape, const Shape& scores) {
   const int rank = std::min(x.rank(), shape.rank());
-  if (!is_broadcastable_to(x.shape().sub(x.rank() - rank, x.rank()), shape.sub(shape.rank() - rank, shape.rank())))
-    throw ShapeError(fmt::format("mask: {} must broadcast to {}, for scores [..., queries, keys] = {}; got {}", what,
-                                 shape, scores, x.shape()));
+  require<ShapeError>(
+      is_broadcastable_to(x.shape().sub(x.rank() - rank, x.rank()), shape.sub(shape.rank() - rank, shape.rank())),
+      "mask: {} must broadcast to {}, for scores [..., queries, keys] = {}; got {}", what, shape, scores, x.shape());
 }
 
 /// The mask was made for such scores, [..., queries, keys].
 void check_fit(const Node& leaf, const Shape& scores) {
   const std::int64_t keys = scores.back(), queries = scores[scores.rank() - 2];
-  if (leaf.keys >= 0 && (leaf.keys != keys || (leaf.parts.is_causal && queries > keys)))
-    throw ShapeError(fmt::format("mask: {} {} keys{}; got {} queries and {} keys; make it for these lengths",
-                                 leaf.parts.is_causal ? "causal was made for" : "padding was made for", leaf.keys,
-                                 leaf.parts.is_causal ? " and at most as many queries" : "", queries, keys));
+  require<ShapeError>(leaf.keys < 0 || (leaf.keys == keys && (!leaf.parts.is_causal || queries <= keys)),
+                      "mask: {} {} keys{}; got {} queries and {} keys; make it for these lengths",
+                      leaf.parts.is_causal ? "causal was made for" : "padding was made for", leaf.keys,
+                      leaf.parts.is_causal ? " and at most as many queries" : "", queries, keys);
   if (const Tensor& lengths = leaf.parts.key_lengths; lengths.defined()) {
     check_lengths("mask", lengths, keys);
     check_broadcast("key lengths", lengths, scores.sub(0, scores.rank() - 2), scores);
@@ -87,7 +87,7 @@ NodePointer for_heads(const NodePointer& node) {
 }
 
 void check_length(const char* operation, const char* what, std::int64_t length) {
-  if (length < 0) throw ValueError(fmt::format("{}: {} must not be negative; got {}", operation, what, length));
+  require(length >= 0, "{}: {} must not be negative; got {}", operation, what, length);
 }
 
 }  // namespace
@@ -123,20 +123,19 @@ Mask::Mask(const Tensor& allowed) : Mask(MaskParts{.allowed = allowed}) {}
 
 Mask::Mask(const MaskParts& parts) {
   for (const Tensor& x : {parts.allowed, parts.key_lengths})
-    if (x.defined() && x.requires_grad())
-      throw GradError("mask: a mask has no gradient; got a tensor that requires it; pass scores to add as bias");
-  if (parts.key_lengths.defined() && parts.key_lengths.dtype() != int64)
-    throw DtypeError(fmt::format("mask: key lengths must be int64; got {}", parts.key_lengths.dtype()));
+    require<GradError>(!x.defined() || !x.requires_grad(),
+                       "mask: a mask has no gradient; got a tensor that requires it; pass scores to add as bias");
+  require<DtypeError>(!parts.key_lengths.defined() || parts.key_lengths.dtype() == int64,
+                      "mask: key lengths must be int64; got {}", parts.key_lengths.dtype());
   if (parts.is_causal || parts.window || parts.key_lengths.defined() || parts.allowed.defined()) node_ = leaf(parts);
 }
 
 MaskParts Mask::parts(const Shape& scores) const {
-  if (scores.rank() < 2) throw ShapeError(fmt::format("mask: scores must be [..., queries, keys]; got {}", scores));
+  require<ShapeError>(scores.rank() >= 2, "mask: scores must be [..., queries, keys]; got {}", scores);
   const MaskParts parts = defined() ? parts_of(*node_, scores) : MaskParts();
   for (const auto& [x, rank] : {std::pair{parts.allowed, scores.rank()}, {parts.key_lengths, scores.rank() - 2}})
-    if (x.defined() && x.rank() > rank)
-      throw ShapeError(
-          fmt::format("mask: it must broadcast to the scores, [..., queries, keys] = {}; got {}", scores, x.shape()));
+    require<ShapeError>(!x.defined() || x.rank() <= rank,
+                        "mask: it must broadcast to the scores, [..., queries, keys] = {}; got {}", scores, x.shape());
   return parts;
 }
 
@@ -161,7 +160,7 @@ Mask operator|(const Mask& a, const Mask& b) {
 }
 
 Mask Mask::operator!() const {
-  if (!defined()) throw ValueError("mask: the complement of an undefined mask would block everything");
+  require(defined(), "mask: the complement of an undefined mask would block everything");
   return Mask(complement(node_));
 }
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <tapegrad/autograd/format.hpp>
+#include <tapegrad/core/require.hpp>
 
 namespace tapegrad::nn {
 
@@ -52,17 +53,17 @@ struct Module::State : std::enable_shared_from_this<State> {
         if (taken == wanted) return true;
       return false;
     };
-    if (wanted.empty() || wanted.find('.') != std::string::npos)
-      throw ValueError(fmt::format("{}: a name must not be empty nor contain a dot; got \"{}\"", operation, wanted));
-    if (has(parameters) || has(buffers) || has(children))
-      throw ValueError(fmt::format("{}: a name must be new in its module; \"{}\" is taken", operation, wanted));
+    require(!wanted.empty() && wanted.find('.') == std::string::npos,
+            "{}: a name must not be empty nor contain a dot; got \"{}\"", operation, wanted);
+    require(!has(parameters) && !has(buffers) && !has(children),
+            "{}: a name must be new in its module; \"{}\" is taken", operation, wanted);
   }
 
   void check_tensor(const char* operation, const std::string& wanted, const Tensor& tensor) const {
     check_name(operation, wanted);
-    if (!tensor.is_leaf())
-      throw GradError(fmt::format("{}: \"{}\" must be off the tape; got an operation's result; detach() it first",
-                                  operation, wanted));
+    require<GradError>(tensor.is_leaf(),
+                       "{}: \"{}\" must be off the tape; got an operation's result; detach() it first", operation,
+                       wanted);
   }
 
   std::int64_t count(bool trainable = false) {
@@ -148,9 +149,8 @@ Tensor Module::named_tensor(const std::string& name) const {
   state_->walk_tensors([&](const Tensor& tensor, const std::string& own) {
     if (own == name) found = tensor;
   });
-  if (!found.defined())
-    throw ValueError(
-        fmt::format("{}::named_tensor: expected the name of a parameter or buffer; got \"{}\"", state_->type, name));
+  require(found.defined(), "{}::named_tensor: expected the name of a parameter or buffer; got \"{}\"", state_->type,
+          name);
   return found;
 }
 
@@ -163,11 +163,9 @@ void Module::requires_grad_(const std::string& pattern, bool requires_grad) cons
       if (fnmatch(pattern.c_str(), (prefix + own).c_str(), 0) == 0) matching.push_back(parameter);
     }
   });
-  if (matching.empty())
-    throw ValueError(
-        fmt::format("{}::requires_grad_: the pattern must match the name of a parameter; got \"{}\"; the "
-                    "names are {}",
-                    state_->type, pattern, names));
+  require(!matching.empty(),
+          "{}::requires_grad_: the pattern must match the name of a parameter; got \"{}\"; the names are {}",
+          state_->type, pattern, names);
   for (Tensor& parameter : matching) {
     parameter.requires_grad_(requires_grad);
     if (!requires_grad) parameter.set_grad({});
@@ -185,8 +183,7 @@ void Module::zero_grad() const {
 }
 
 void Module::to(Dtype dtype) {
-  if (!is_floating(dtype))
-    throw DtypeError(fmt::format("Module::to: parameters must be float32 or float64; got {}", dtype));
+  require<DtypeError>(is_floating(dtype), "Module::to: parameters must be float32 or float64; got {}", dtype);
   NoGradGuard no_grad;
   state_->walk_tensors([dtype](const Tensor& tensor, const std::string&) {
     if (!is_floating(tensor.dtype()) || tensor.dtype() == dtype) return;
@@ -221,10 +218,9 @@ LoadReport Module::load_state_dict(const StateDict& entries, bool strict) {
   if (strict && !report.missing.empty()) faults += fmt::format("; missing: {}", fmt::join(report.missing, ", "));
   if (strict && !report.unexpected.empty())
     faults += fmt::format("; unexpected: {}", fmt::join(report.unexpected, ", "));
-  if (!faults.empty())
-    throw ValueError(
-        fmt::format("{}::load_state_dict: entries must fit the module's parameters and buffers{}; nothing was loaded",
-                    state_->type, faults));
+  require(faults.empty(),
+          "{}::load_state_dict: entries must fit the module's parameters and buffers{}; nothing was loaded",
+          state_->type, faults);
   NoGradGuard no_grad;
   for (const auto& [to, from] : copies) core::copy_into(to.mutable_array(), from.array());
   return report;
@@ -245,9 +241,9 @@ void Module::copy_from(const Module& model) {
   state_->walk_tensors([&](const Tensor& tensor, const std::string&) { to.push_back(tensor); });
   model.state_->walk_tensors([&](const Tensor& tensor, const std::string&) { from.push_back(tensor); });
   for (std::size_t i = 0; i < to.size(); ++i)
-    if (to[i].body() == from[i].body())
-      throw ValueError(fmt::format("{}::copy_from: both modules must have tensors of their own; got a shared one, {}",
-                                   state_->type, own[own.size() - to.size() + i]));
+    require(to[i].body() != from[i].body(),
+            "{}::copy_from: both modules must have tensors of their own; got a shared one, {}", state_->type,
+            own[own.size() - to.size() + i]);
   for (std::size_t i = 0; i < to.size(); ++i) {
     if (to[i].dtype() != from[i].dtype()) {
       to[i].set_grad({});
@@ -284,8 +280,7 @@ Tensor Module::register_buffer(const std::string& name, Tensor buffer) {
 void Module::adopt(const std::string& name, const Module& child) {
   state_->check_name("register_module", name);
   child.state_->walk([&](const State& below, const std::string&) {
-    if (&below == state_.get())
-      throw ValueError(fmt::format("register_module: a module must not contain itself; got \"{}\"", name));
+    require(&below != state_.get(), "register_module: a module must not contain itself; got \"{}\"", name);
   });
   if (child.state_->name.empty()) {
     child.state_->name = name;

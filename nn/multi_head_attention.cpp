@@ -6,6 +6,7 @@
 #include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/shaping.hpp>
+#include <tapegrad/core/require.hpp>
 #include <tapegrad/nn/init.hpp>
 
 namespace tapegrad::nn {
@@ -19,9 +20,8 @@ std::int64_t nearest_divisor(std::int64_t width, std::int64_t wanted) {
 }
 
 std::int64_t checked_width(std::int64_t embed_dim, std::int64_t num_heads) {
-  if (embed_dim <= 0 || num_heads <= 0)
-    throw ValueError(fmt::format("MultiHeadAttention: embed_dim and num_heads must be positive; got {} and {}",
-                                 embed_dim, num_heads));
+  require(embed_dim > 0 && num_heads > 0, "MultiHeadAttention: embed_dim and num_heads must be positive; got {} and {}",
+          embed_dim, num_heads);
   if (embed_dim % num_heads != 0) {
     const std::int64_t heads = nearest_divisor(embed_dim, num_heads);
     throw ValueError(
@@ -34,11 +34,10 @@ std::int64_t checked_width(std::int64_t embed_dim, std::int64_t num_heads) {
 
 /// The width of all key heads together.
 std::int64_t key_width(std::int64_t embed_dim, std::int64_t num_heads, std::int64_t num_kv_heads) {
-  if (num_kv_heads <= 0 || num_heads % num_kv_heads != 0)
-    throw ValueError(
-        fmt::format("MultiHeadAttention: num_heads must be a multiple of num_kv_heads, since each key head serves as "
-                    "many query heads; got num_heads = {} and num_kv_heads = {}",
-                    num_heads, num_kv_heads));
+  require(num_kv_heads > 0 && num_heads % num_kv_heads == 0,
+          "MultiHeadAttention: num_heads must be a multiple of num_kv_heads, since each key head serves as many query "
+          "heads; got num_heads = {} and num_kv_heads = {}",
+          num_heads, num_kv_heads);
   return embed_dim / num_heads * num_kv_heads;
 }
 
@@ -59,8 +58,7 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t embed_dim, std::int64_t num_
       v_proj_(register_module(
           "v_proj", Linear(options.vdim.value_or(embed_dim), k_proj_.out_features(), {.bias = options.bias}))),
       out_proj_(register_module("out_proj", Linear(embed_dim, embed_dim, {.bias = options.bias}))) {
-  if (!(dropout_ >= 0 && dropout_ <= 1))
-    throw ValueError(fmt::format("MultiHeadAttention: dropout must be in [0, 1]; got {}", dropout_));
+  require(dropout_ >= 0 && dropout_ <= 1, "MultiHeadAttention: dropout must be in [0, 1]; got {}", dropout_);
   if (options.rotary) rotary_.emplace(head_dim(), options.rotary_base);
   if (options.qk_norm) {
     q_norm_ = register_module("q_norm", RMSNorm(head_dim()));
@@ -81,15 +79,13 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t embed_dim, std::int64_t num_
 /// [N, L, width] -> [N, heads, L, d], a view of the projection.
 Tensor MultiHeadAttention::heads_of(const char* what, const Tensor& x, const Linear& projection) const {
   const std::int64_t width = projection.in_features();
-  if (x.rank() != 3)
-    throw ShapeError(
-        fmt::format("MultiHeadAttention: {} must have three dimensions, [batch, length, {}]; got {}; use unsqueeze(0)",
-                    what, width, x.shape()));
-  if (x.size(-1) != width)
-    throw ShapeError(
-        fmt::format("MultiHeadAttention: {} must have the width {} that the layer was made with (embed_dim = {}); got "
-                    "{}, of width {}; project it, or make the layer for this width",
-                    what, width, embed_dim(), x.shape(), x.size(-1)));
+  require<ShapeError>(
+      x.rank() == 3, "MultiHeadAttention: {} must have three dimensions, [batch, length, {}]; got {}; use unsqueeze(0)",
+      what, width, x.shape());
+  require<ShapeError>(x.size(-1) == width,
+                      "MultiHeadAttention: {} must have the width {} that the layer was made with (embed_dim = {}); "
+                      "got {}, of width {}; project it, or make the layer for this width",
+                      what, width, embed_dim(), x.shape(), x.size(-1));
   const std::int64_t heads = projection.out_features() / head_dim();
   return projection(x).reshape({x.size(0), x.size(1), heads, head_dim()}).permute({0, 2, 1, 3});
 }
@@ -111,14 +107,13 @@ MultiHeadAttention::Operands MultiHeadAttention::operands(const Tensor& query, c
 AttentionOptions MultiHeadAttention::in_heads(const AttendOptions& options) const {
   Mask mask = options.mask.with_head_dimension();
   if (const Tensor& real = options.key_padding_mask; real.defined()) {
-    if (real.rank() != 2)
-      throw ShapeError(
-          fmt::format("MultiHeadAttention: key_padding_mask must have shape [batch, keys]; got {}", real.shape()));
+    require<ShapeError>(real.rank() == 2, "MultiHeadAttention: key_padding_mask must have shape [batch, keys]; got {}",
+                        real.shape());
     mask = mask & unsqueeze(unsqueeze(real, 1), 1);  // [N, 1, 1, S]
   }
   const Tensor& lengths = options.key_lengths;
-  if (lengths.defined() && lengths.rank() != 1)
-    throw ShapeError(fmt::format("MultiHeadAttention: key_lengths must have shape [batch]; got {}", lengths.shape()));
+  require<ShapeError>(!lengths.defined() || lengths.rank() == 1,
+                      "MultiHeadAttention: key_lengths must have shape [batch]; got {}", lengths.shape());
   return {.mask = mask,
           .bias = options.bias,
           .is_causal = options.is_causal,
@@ -147,10 +142,9 @@ Tensor MultiHeadAttention::forward(const Operand& x, KVCache& cache) const {
   const Tensor q = placed(heads_of("query", x, q_proj_), q_norm_, cache.length());  // [N, H, L, d]
   const Tensor k = placed(heads_of("key", x, k_proj_), k_norm_, cache.length());    // [N, Hkv, L, d]
   const Tensor v = heads_of("value", x, v_proj_);                                   // [N, Hkv, L, d]
-  if (q.requires_grad() || k.requires_grad() || v.requires_grad())
-    throw GradError(
-        "MultiHeadAttention: a cache keeps values, not their gradients; got a call with it that would be recorded; put "
-        "a NoGradGuard around it");
+  require<GradError>(!q.requires_grad() && !k.requires_grad() && !v.requires_grad(),
+                     "MultiHeadAttention: a cache keeps values, not their gradients; got a call with it that would be "
+                     "recorded; put a NoGradGuard around it");
   const KVCache::Entries all = cache.append(k, v, window_ ? std::optional(window_->left) : std::nullopt);
   AttentionOptions options = in_heads({.is_causal = true});
   if (x.size(1) == 1) {  // one query sees everything that the cache gives
@@ -172,15 +166,14 @@ Tensor MultiHeadAttention::attention_weights(const Operand& query, const Tensor&
 }
 
 SelfAttention::SelfAttention(std::int64_t d_model) : Module("SelfAttention"), d_model_(d_model) {
-  if (d_model <= 0) throw ValueError(fmt::format("SelfAttention: d_model must be positive; got {}", d_model));
+  require(d_model > 0, "SelfAttention: d_model must be positive; got {}", d_model);
   describe(fmt::format("d_model={}", d_model));
 }
 
 AttentionResult SelfAttention::forward(const Operand& x, const AttentionOptions& options) const {
   const auto here = scope();
-  if (x.rank() < 2 || x.size(-1) != d_model_)
-    throw ShapeError(
-        fmt::format("SelfAttention: the input must be [..., length, d_model = {}]; got {}", d_model_, x.shape()));
+  require<ShapeError>(x.rank() >= 2 && x.size(-1) == d_model_,
+                      "SelfAttention: the input must be [..., length, d_model = {}]; got {}", d_model_, x.shape());
   AttentionResult result = scaled_dot_product_attention(x, x, x, options);
   result.output = finished(result.output);
   return result;

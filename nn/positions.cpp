@@ -6,6 +6,7 @@
 #include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/shaping.hpp>
+#include <tapegrad/core/require.hpp>
 #include <tapegrad/nn/init.hpp>
 #include <tapegrad/nn/position_table.hpp>
 
@@ -13,21 +14,18 @@ namespace tapegrad::nn {
 namespace {
 
 void check_width(const char* operation, std::int64_t width) {
-  if (width <= 0 || width % 2 != 0)
-    throw ValueError(
-        fmt::format("{}: the width must be positive and even, for pairs of columns; got {}", operation, width));
+  require(width > 0 && width % 2 == 0, "{}: the width must be positive and even, for pairs of columns; got {}",
+          operation, width);
 }
 
 /// The length of x [..., L, width], for positions from `offset` on.
 std::int64_t checked_length(const char* operation, const Tensor& x, std::int64_t width, std::int64_t offset) {
   constexpr std::int64_t kLast = std::int64_t{1} << 52;  // beyond, a double is no position
-  if (x.rank() < 2 || x.size(-1) != width)
-    throw ShapeError(
-        fmt::format("{}: the input must be [..., length, width = {}]; got {}", operation, width, x.shape()));
-  if (!is_floating(x.dtype()))
-    throw DtypeError(fmt::format("{}: the input must be floating; got {}; convert with .to()", operation, x.dtype()));
-  if (offset < 0 || offset > kLast)
-    throw ValueError(fmt::format("{}: offset must be in [0, 2^52]; got {}", operation, offset));
+  require<ShapeError>(x.rank() >= 2 && x.size(-1) == width, "{}: the input must be [..., length, width = {}]; got {}",
+                      operation, width, x.shape());
+  require<DtypeError>(is_floating(x.dtype()), "{}: the input must be floating; got {}; convert with .to()", operation,
+                      x.dtype());
+  require(offset >= 0 && offset <= kLast, "{}: offset must be in [0, 2^52]; got {}", operation, offset);
   return x.size(-2);
 }
 
@@ -65,9 +63,8 @@ Tensor PositionTable::rows(std::int64_t offset, std::int64_t length, Dtype dtype
 }
 
 LearnedPositions::LearnedPositions(std::int64_t max_length, std::int64_t width) : Module("LearnedPositions") {
-  if (max_length < 0 || width < 0)
-    throw ValueError(
-        fmt::format("LearnedPositions: max_length and width must not be negative; got {} and {}", max_length, width));
+  require(max_length >= 0 && width >= 0, "LearnedPositions: max_length and width must not be negative; got {} and {}",
+          max_length, width);
   describe(fmt::format("max_length={}, width={}", max_length, width));
   weight_ = register_parameter("weight", init::normal_(empty({max_length, width}), 0.0, 0.02));
 }
@@ -75,11 +72,10 @@ LearnedPositions::LearnedPositions(std::int64_t max_length, std::int64_t width) 
 Tensor LearnedPositions::forward(const Operand& x, std::int64_t offset) const {
   const auto here = scope();
   const std::int64_t length = checked_length("LearnedPositions", x, weight_.size(1), offset);
-  if (offset + length > max_length())
-    throw ValueError(
-        fmt::format("LearnedPositions: positions must be below max_length = {}; got {} from {} on; make "
-                    "the layer longer, or shorten the input",
-                    max_length(), length, offset));
+  require(offset + length <= max_length(),
+          "LearnedPositions: positions must be below max_length = {}; got {} from {} on; make the layer longer, or "
+          "shorten the input",
+          max_length(), length, offset);
   return finished(x + narrow(weight_, 0, offset, length));
 }
 
@@ -103,8 +99,7 @@ Tensor SinusoidalPositions::forward(const Operand& x, std::int64_t offset) const
 
 RotaryEmbedding::RotaryEmbedding(std::int64_t width, double base) : width_(width) {
   check_width("RotaryEmbedding", width);
-  if (!(base > 0 && std::isfinite(base)))
-    throw ValueError(fmt::format("RotaryEmbedding: base must be positive and finite; got {}", base));
+  require(base > 0 && std::isfinite(base), "RotaryEmbedding: base must be positive and finite; got {}", base);
   const std::vector<double> of_halves = rates(width, base, true);
   cosines_ = std::make_shared<PositionTable>(of_halves, [](double angle, auto, auto) { return std::cos(angle); });
   sines_ = std::make_shared<PositionTable>(of_halves, [](double angle, std::size_t column, std::size_t columns) {
@@ -120,9 +115,8 @@ Tensor RotaryEmbedding::rotate(const Operand& x, std::int64_t offset) const {
 }
 
 Tensor alibi_slopes(std::int64_t heads, Dtype dtype) {
-  if (heads <= 0 || heads > (1 << 20))
-    throw ValueError(fmt::format("alibi_slopes: heads must be in [1, 2^20]; got {}", heads));
-  if (!is_floating(dtype)) throw DtypeError(fmt::format("alibi_slopes: slopes must be floating; got {}", dtype));
+  require(heads > 0 && heads <= (1 << 20), "alibi_slopes: heads must be in [1, 2^20]; got {}", heads);
+  require<DtypeError>(is_floating(dtype), "alibi_slopes: slopes must be floating; got {}", dtype);
   std::int64_t power = 1;
   while (power <= heads / 2) power *= 2;
   std::vector<double> slopes;
@@ -134,8 +128,7 @@ Tensor alibi_slopes(std::int64_t heads, Dtype dtype) {
 }
 
 Tensor alibi_bias(std::int64_t heads, std::int64_t queries, std::int64_t keys, Dtype dtype) {
-  if (queries < 0 || keys < 0)
-    throw ValueError(fmt::format("alibi_bias: lengths must not be negative; got {} and {}", queries, keys));
+  require(queries >= 0 && keys >= 0, "alibi_bias: lengths must not be negative; got {} and {}", queries, keys);
   const Tensor distance = abs(arange(keys) - unsqueeze(arange(queries) + (keys - queries), 1));
   return alibi_slopes(heads, dtype).reshape({heads, 1, 1}) * -distance.to(dtype);
 }

@@ -7,7 +7,7 @@
 
 #include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/shaping.hpp>
-#include <tapegrad/core/error.hpp>
+#include <tapegrad/core/require.hpp>
 
 namespace tapegrad::nn {
 namespace {
@@ -27,8 +27,7 @@ struct Conversion {
   StateDict to = {};
 
   void add(const std::string& name, const Tensor& tensor) {
-    if (to.contains(name))
-      throw ValueError(fmt::format("{}: a name must have one source; got two for {}", operation, name));
+    require(!to.contains(name), "{}: a name must have one source; got two for {}", operation, name);
     to.set(name, tensor);
   }
   const Tensor& need(const std::string& name, const std::string& beside) const {
@@ -36,17 +35,16 @@ struct Conversion {
     throw ValueError(fmt::format("{}: {} must stand beside {}; got no such entry", operation, name, beside));
   }
   void check_shape(const std::string& name, const Tensor& tensor, const Shape& shape) const {
-    if (tensor.shape() != shape)
-      throw ShapeError(fmt::format("{}: {} must have shape {} in a layer of width {}; got {}", operation, name, shape,
-                                   shape[0] / 3, tensor.shape()));
+    require<ShapeError>(tensor.shape() == shape, "{}: {} must have shape {} in a layer of width {}; got {}", operation,
+                        name, shape, shape[0] / 3, tensor.shape());
   }
 
   /// The layer's width, which out_proj.weight tells.
   std::int64_t width(const std::string& layer, const std::string& beside) const {
     const std::string name = layer + "out_proj.weight";
     const Tensor& out = need(name, beside);
-    if (out.rank() != 2 || out.size(0) != out.size(1))
-      throw ShapeError(fmt::format("{}: {} must be a square matrix; got {}", operation, name, out.shape()));
+    require<ShapeError>(out.rank() == 2 && out.size(0) == out.size(1), "{}: {} must be a square matrix; got {}",
+                        operation, name, out.shape());
     return out.size(0);
   }
   /// Thirds of a packed parameter of `layer`, of rank 1 or 2.
@@ -63,11 +61,10 @@ struct Conversion {
     bool alike = true;
     for (const char* part : kParts) {
       const Tensor& tensor = parts.emplace_back(need(layer + part + kind, name));
-      if (tensor.rank() == 0 || tensor.size(0) != rows)
-        throw ShapeError(
-            fmt::format("{}: {}{}{} must have as many rows as the layer is wide, {}, since PyTorch has no "
-                        "grouped heads; got {}",
-                        operation, layer, part, kind, rows, tensor.shape()));
+      require<ShapeError>(
+          tensor.rank() != 0 && tensor.size(0) == rows,
+          "{}: {}{}{} must have as many rows as the layer is wide, {}, since PyTorch has no grouped heads; got {}",
+          operation, layer, part, kind, rows, tensor.shape());
       alike = alike && tensor.shape() == parts[0].shape();
     }
     if (alike) return add(layer + "in_proj_" + kind.substr(1), cat(parts, 0));
@@ -118,9 +115,8 @@ StateDict to_torch_names(const StateDict& entries) {
             conversion.need(*layer + kParts[0] + kind, name);
           joined = true;
         }
-    if (before(name, "q_norm.weight") || before(name, "k_norm.weight"))
-      throw ValueError(
-          fmt::format("to_torch_names: a layer must be without qk_norm, which PyTorch's lacks; got {}", name));
+    require(!before(name, "q_norm.weight") && !before(name, "k_norm.weight"),
+            "to_torch_names: a layer must be without qk_norm, which PyTorch's lacks; got {}", name);
     if (!joined) conversion.add(name, tensor);
   }
   return conversion.to;

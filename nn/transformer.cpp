@@ -2,8 +2,7 @@
 
 #include <cmath>
 
-#include <fmt/format.h>
-
+#include <tapegrad/core/require.hpp>
 #include <tapegrad/nn/activations.hpp>
 
 namespace tapegrad::nn {
@@ -11,9 +10,8 @@ namespace {
 
 std::int64_t hidden_width(std::int64_t embed_dim, double ratio) {
   const double width = std::round(ratio * static_cast<double>(embed_dim));
-  if (!(width >= 1 && width < 1e15))
-    throw ValueError(
-        fmt::format("TransformerBlock: mlp_ratio must give a hidden layer of at least one; got {}", ratio));
+  require(width >= 1 && width < 1e15, "TransformerBlock: mlp_ratio must give a hidden layer of at least one; got {}",
+          ratio);
   return static_cast<std::int64_t>(width);
 }
 

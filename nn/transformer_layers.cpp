@@ -1,6 +1,6 @@
 #include <tapegrad/nn/transformer_layers.hpp>
 
-#include <fmt/format.h>
+#include <tapegrad/core/require.hpp>
 
 namespace tapegrad::nn {
 namespace {
@@ -10,9 +10,8 @@ MultiHeadAttention attention(std::int64_t width, std::int64_t heads, const Trans
 }
 
 Linear linear_layer(std::int64_t in, std::int64_t out, const TransformerLayerOptions& options) {
-  if (options.dim_feedforward < 1)
-    throw ValueError(
-        fmt::format("TransformerLayerOptions: dim_feedforward must be positive; got {}", options.dim_feedforward));
+  require(options.dim_feedforward >= 1, "TransformerLayerOptions: dim_feedforward must be positive; got {}",
+          options.dim_feedforward);
   return {in, out, {.bias = options.bias}};
 }
 
@@ -77,7 +76,7 @@ TransformerStack<Layer>::TransformerStack(const char* type, std::int64_t d_model
                                           std::int64_t num_layers, const TransformerLayerOptions& options,
                                           std::optional<LayerNorm> norm)
     : Module(type), layers_(register_module("layers", ModuleList<Layer>())) {
-  if (num_layers < 1) throw ValueError(fmt::format("{}: num_layers must be positive; got {}", type, num_layers));
+  require(num_layers >= 1, "{}: num_layers must be positive; got {}", type, num_layers);
   for (std::int64_t i = 0; i < num_layers; ++i) layers_.append(Layer(d_model, nhead, options));
   if (norm) norm_ = register_module("norm", *std::move(norm));
 }

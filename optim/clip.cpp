@@ -4,11 +4,9 @@
 #include <cmath>
 #include <unordered_set>
 
-#include <fmt/format.h>
-
 #include <tapegrad/autograd/span.hpp>
-#include <tapegrad/core/error.hpp>
 #include <tapegrad/core/kernels/optimizer_steps.hpp>
+#include <tapegrad/core/require.hpp>
 
 namespace tapegrad::optim {
 namespace {
@@ -34,9 +32,8 @@ void change_gradient(const Tensor& parameter, const Change& change) {
 
 double clip_grad_norm(const Tensors& parameters, double max_norm, const ClipOptions& options) {
   const double p = options.norm_type;
-  if (!(max_norm >= 0))
-    throw ValueError(fmt::format("clip_grad_norm: max_norm must not be negative; got {}", max_norm));
-  if (!(p > 0)) throw ValueError(fmt::format("clip_grad_norm: norm_type must be positive; got {}", p));
+  require(max_norm >= 0, "clip_grad_norm: max_norm must not be negative; got {}", max_norm);
+  require(p > 0, "clip_grad_norm: norm_type must be positive; got {}", p);
   const auto span = autograd::Span::outside("clip_grad_norm");
   NoGradGuard no_grad;
   double total = 0;
@@ -50,9 +47,8 @@ double clip_grad_norm(const Tensors& parameters, double max_norm, const ClipOpti
     total = std::isinf(p) && !std::isnan(total + part) ? std::max(part, total) : total + part;
   }
   const double norm = std::isinf(p) ? total : std::pow(total, 1 / p);
-  if (options.error_if_nonfinite && !std::isfinite(norm))
-    throw ValueError(
-        fmt::format("clip_grad_norm: the norm must be finite; got {}; find the gradient that isn't", norm));
+  require(!options.error_if_nonfinite || std::isfinite(norm),
+          "clip_grad_norm: the norm must be finite; got {}; find the gradient that isn't", norm);
   const double factor = max_norm / (norm + 1e-6);
   if (factor >= 1) return norm;
   for (const Tensor& parameter : distinct)
@@ -61,7 +57,7 @@ double clip_grad_norm(const Tensors& parameters, double max_norm, const ClipOpti
 }
 
 void clip_grad_value(const Tensors& parameters, double value) {
-  if (!(value >= 0)) throw ValueError(fmt::format("clip_grad_value: value must not be negative; got {}", value));
+  require(value >= 0, "clip_grad_value: value must not be negative; got {}", value);
   const auto span = autograd::Span::outside("clip_grad_value");
   NoGradGuard no_grad;
   for (const Tensor& parameter : parameters)

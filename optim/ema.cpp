@@ -8,18 +8,18 @@
 #include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/span.hpp>
 #include <tapegrad/core/kernels/optimizer_steps.hpp>
+#include <tapegrad/core/require.hpp>
 #include <tapegrad/core/threads.hpp>
 #include <tapegrad/optim/reading.hpp>
 
 namespace tapegrad::optim {
 
 Ema::Ema(Tensors parameters, double decay) : parameters_(std::move(parameters)), decay_(decay) {
-  if (!(decay >= 0 && decay <= 1)) throw ValueError(fmt::format("Ema: decay must be in [0, 1]; got {}", decay));
-  if (parameters_.empty()) throw ValueError("Ema: expected parameters; got none; pass a module's parameters()");
+  require(decay >= 0 && decay <= 1, "Ema: decay must be in [0, 1]; got {}", decay);
+  require(!parameters_.empty(), "Ema: expected parameters; got none; pass a module's parameters()");
   for (const Tensor& parameter : parameters_) {
-    if (!parameter.is_leaf() || !is_floating(parameter.dtype()))
-      throw ValueError(fmt::format("Ema: parameters must be leaves of a floating dtype; got {} {}", parameter.dtype(),
-                                   parameter.shape()));
+    require(parameter.is_leaf() && is_floating(parameter.dtype()),
+            "Ema: parameters must be leaves of a floating dtype; got {} {}", parameter.dtype(), parameter.shape());
   }
   averages_ = copies();
 }

@@ -8,14 +8,15 @@
 #include <tapegrad/autograd/format.hpp>
 #include <tapegrad/core/kernels/muon.hpp>
 #include <tapegrad/core/kernels/optimizer_steps.hpp>
+#include <tapegrad/core/require.hpp>
 #include <tapegrad/core/threads.hpp>
 
 namespace tapegrad::optim {
 
 Muon::Muon(std::vector<ParamGroup> groups, const MuonOptions& options)
     : Optimizer("Muon", {"momentum_buffer", "exp_avg", "exp_avg_sq"}), options_(options) {
-  if (options.adamw.amsgrad || options.adamw.maximize)
-    throw ValueError("Muon: AdamW's amsgrad and maximize must be false; got true; use an optimizer for each");
+  require(!options.adamw.amsgrad && !options.adamw.maximize,
+          "Muon: AdamW's amsgrad and maximize must be false; got true; use an optimizer for each");
   start(std::move(groups));
 }
 
@@ -46,18 +47,16 @@ void Muon::check(const ParamGroup& group) const {
   if (*group.use_muon == group.betas.has_value())  // a state dict said so
     throw ValueError(fmt::format("Muon: use_muon must stay what the group was made with; got {}", *group.use_muon));
   if (!*group.use_muon) return;
-  if (*group.adjust_lr != AdjustLr::original && *group.adjust_lr != AdjustLr::match_rms_adamw)
-    throw ValueError(fmt::format("Muon: adjust_lr must be one of two; got {}", static_cast<int>(*group.adjust_lr)));
-  if (*group.momentum >= 1) throw ValueError(fmt::format("Muon: momentum must be in [0, 1); got {}", *group.momentum));
-  if (!(*group.eps > 0)) throw ValueError(fmt::format("Muon: eps must be positive; got {}", *group.eps));
-  if (*group.ns_steps < 1 || *group.ns_steps > 100)
-    throw ValueError(fmt::format("Muon: ns_steps must be from 1 to 100; got {}", *group.ns_steps));
+  require(*group.adjust_lr == AdjustLr::original || *group.adjust_lr == AdjustLr::match_rms_adamw,
+          "Muon: adjust_lr must be one of two; got {}", static_cast<int>(*group.adjust_lr));
+  require(*group.momentum < 1, "Muon: momentum must be in [0, 1); got {}", *group.momentum);
+  require(*group.eps > 0, "Muon: eps must be positive; got {}", *group.eps);
+  require(*group.ns_steps >= 1 && *group.ns_steps <= 100, "Muon: ns_steps must be from 1 to 100; got {}",
+          *group.ns_steps);
   for (const Tensor& parameter : group.parameters)
-    if (parameter.rank() != 2)
-      throw ValueError(
-          fmt::format("Muon: parameters must be matrices; got shape {}; put it in a group with use_muon = "
-                      "false",
-                      parameter.shape()));
+    require(parameter.rank() == 2,
+            "Muon: parameters must be matrices; got shape {}; put it in a group with use_muon = false",
+            parameter.shape());
 }
 
 std::array<bool, Optimizer::kSlots> Muon::needs(const ParamGroup& group) const {

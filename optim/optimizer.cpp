@@ -7,6 +7,7 @@
 #include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/span.hpp>
 #include <tapegrad/core/kernels/optimizer_steps.hpp>
+#include <tapegrad/core/require.hpp>
 #include <tapegrad/core/threads.hpp>
 #include <tapegrad/optim/settings.hpp>
 
@@ -14,9 +15,7 @@ namespace tapegrad::optim {
 
 void Optimizer::start(std::vector<ParamGroup> groups) {
   for (ParamGroup& group : groups) add_param_group(std::move(group));
-  if (states_.empty())
-    throw ValueError(
-        fmt::format("{}: expected parameters; got none; register the model's parts (register_module)", name_));
+  require(!states_.empty(), "{}: expected parameters; got none; register the model's parts (register_module)", name_);
 }
 
 void Optimizer::add_param_group(ParamGroup group) {
@@ -24,9 +23,8 @@ void Optimizer::add_param_group(ParamGroup group) {
   ParamGroup own = defaults(group);
   each_setting([&](const char* setting, auto member) {
     if (!(group.*member)) return;
-    if (!(own.*member))
-      throw ValueError(
-          fmt::format("{}: a group must have settings of this optimizer; got {}; leave it out", name_, setting));
+    require((own.*member).has_value(), "{}: a group must have settings of this optimizer; got {}; leave it out", name_,
+            setting);
     own.*member = group.*member;
   });
   check_ranges(own);
@@ -41,18 +39,16 @@ void Optimizer::check_parameters(const Tensors& parameters) const {
   for (const ParamGroup& group : groups_)
     for (const Tensor& parameter : group.parameters) seen.insert(parameter.body());
   for (const Tensor& parameter : parameters) {
-    if (!is_floating(parameter.dtype()))
-      throw DtypeError(fmt::format("{}: parameters must be float32 or float64; got {}", name_, parameter.dtype()));
-    if (!parameter.is_leaf())
-      throw GradError(fmt::format("{}: parameters must be leaves; got a result of shape {}; pass what it comes from",
-                                  name_, parameter.shape()));
-    if (!seen.insert(parameter.body()).second)
-      throw ValueError(fmt::format("{}: each parameter must be given once; one of shape {} was given twice", name_,
-                                   parameter.shape()));
+    require<DtypeError>(is_floating(parameter.dtype()), "{}: parameters must be float32 or float64; got {}", name_,
+                        parameter.dtype());
+    require<GradError>(parameter.is_leaf(),
+                       "{}: parameters must be leaves; got a result of shape {}; pass what it comes from", name_,
+                       parameter.shape());
+    require(seen.insert(parameter.body()).second,
+            "{}: each parameter must be given once; one of shape {} was given twice", name_, parameter.shape());
     for (int axis = 0; axis < parameter.rank(); ++axis)
-      if (parameter.shape()[axis] > 1 && parameter.array().strides()[axis] == 0)
-        throw ValueError(fmt::format("{}: parameters must not be expanded; got one of shape {}; clone() it first",
-                                     name_, parameter.shape()));
+      require(parameter.shape()[axis] <= 1 || parameter.array().strides()[axis] != 0,
+              "{}: parameters must not be expanded; got one of shape {}; clone() it first", name_, parameter.shape());
   }
 }
 
@@ -61,11 +57,11 @@ void Optimizer::check_ranges(const ParamGroup& group) const {
     const auto& value = group.*member;
     if (!value) return;
     if constexpr (std::is_same_v<decltype(value), const std::optional<double>&>) {
-      if (!(*value >= 0 && std::isfinite(*value)))
-        throw ValueError(fmt::format("{}: {} must be finite and not negative; got {}", name_, setting, *value));
+      require(*value >= 0 && std::isfinite(*value), "{}: {} must be finite and not negative; got {}", name_, setting,
+              *value);
     } else if constexpr (std::is_same_v<decltype(value), const std::optional<std::pair<double, double>>&>) {
       for (const double beta : {value->first, value->second})
-        if (!(beta >= 0 && beta < 1)) throw ValueError(fmt::format("{}: betas must be in [0, 1); got {}", name_, beta));
+        require(beta >= 0 && beta < 1, "{}: betas must be in [0, 1); got {}", name_, beta);
     }
   });
 }

@@ -4,9 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include <fmt/format.h>
-
 #include <tapegrad/autograd/creation.hpp>
+#include <tapegrad/core/require.hpp>
 #include <tapegrad/optim/reading.hpp>
 
 namespace tapegrad::optim {
@@ -14,21 +13,18 @@ namespace {
 
 constexpr const char* kName = "ReduceLROnPlateau";
 
-void require(bool holds, const char* what, double got) {
-  if (!holds) throw ValueError(fmt::format("{}: {}; got {}", kName, what, got));
-}
-
 }  // namespace
 
 ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, const ReduceLROnPlateauOptions& options)
     : optimizer_(optimizer), options_(options) {
-  require(options.factor >= 0 && options.factor < 1, "factor must be in [0, 1)", options.factor);
-  require(options.patience >= 0, "patience must not be negative", static_cast<double>(options.patience));
-  require(options.cooldown >= 0, "cooldown must not be negative", static_cast<double>(options.cooldown));
+  require(options.factor >= 0 && options.factor < 1, "{}: factor must be in [0, 1); got {}", kName, options.factor);
+  require(options.patience >= 0, "{}: patience must not be negative; got {}", kName, options.patience);
+  require(options.cooldown >= 0, "{}: cooldown must not be negative; got {}", kName, options.cooldown);
   for (const double value : {options.threshold, options.min_lr, options.eps})
-    require(value >= 0 && std::isfinite(value), "threshold, min_lr and eps must be finite and not negative", value);
+    require(value >= 0 && std::isfinite(value), "{}: threshold, min_lr and eps must be finite and not negative; got {}",
+            kName, value);
   if (options.mode == PlateauMode::min && options.threshold_mode == ThresholdMode::rel)
-    require(options.threshold < 1, "a relative threshold must be below 1", options.threshold);
+    require(options.threshold < 1, "{}: a relative threshold must be below 1; got {}", kName, options.threshold);
   best_ = (options.mode == PlateauMode::min ? 1 : -1) * std::numeric_limits<double>::infinity();
 }
 

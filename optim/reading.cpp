@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <tapegrad/autograd/format.hpp>
-#include <tapegrad/core/error.hpp>
+#include <tapegrad/core/require.hpp>
 
 namespace tapegrad::optim {
 
@@ -27,10 +27,9 @@ void Reading::finish() const {
   std::string faults;
   for (const auto& [kind, list] : {std::pair{"wrong", &wrong_}, {"missing", &missing_}, {"unexpected", &unexpected}})
     if (!list->empty()) faults += fmt::format("; {}: {}", kind, fmt::join(*list, ", "));
-  if (!faults.empty())
-    throw ValueError(
-        fmt::format("{}::load_state_dict: entries must be like those of its own state_dict(){}; nothing was loaded",
-                    name_, faults));
+  require(faults.empty(),
+          "{}::load_state_dict: entries must be like those of its own state_dict(){}; nothing was loaded", name_,
+          faults);
 }
 
 }  // namespace tapegrad::optim

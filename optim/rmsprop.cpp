@@ -1,8 +1,7 @@
 #include <tapegrad/optim/rmsprop.hpp>
 
-#include <fmt/format.h>
-
 #include <tapegrad/core/kernels/optimizer_steps.hpp>
+#include <tapegrad/core/require.hpp>
 
 namespace tapegrad::optim {
 
@@ -23,7 +22,7 @@ ParamGroup RMSprop::defaults(const ParamGroup&) const {
 }
 
 void RMSprop::check(const ParamGroup& group) const {
-  if (*group.alpha > 1) throw ValueError(fmt::format("RMSprop: alpha must be in [0, 1]; got {}", *group.alpha));
+  require(*group.alpha <= 1, "RMSprop: alpha must be in [0, 1]; got {}", *group.alpha);
 }
 
 void RMSprop::update(const Item& item, std::int64_t begin, std::int64_t end) const {

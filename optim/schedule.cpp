@@ -5,6 +5,7 @@
 
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/format.hpp>
+#include <tapegrad/core/require.hpp>
 #include <tapegrad/optim/reading.hpp>
 
 namespace tapegrad::optim {
@@ -14,15 +15,14 @@ Schedule::Schedule(Optimizer& optimizer, Curve curve) : optimizer_(optimizer), c
 }
 
 void Schedule::set_steps(std::int64_t steps) {
-  if (steps < 0) throw ValueError(fmt::format("{}: steps must not be negative; got {}", curve_.name, steps));
+  require(steps >= 0, "{}: steps must not be negative; got {}", curve_.name, steps);
   for (std::size_t group = bases_.size(); group < optimizer_.groups().size(); ++group)
     bases_.push_back(optimizer_.lr(group));
   std::vector<double> rates;
   for (std::size_t group = 0; group < bases_.size(); ++group) {
     rates.push_back(lr_at(steps, group));
-    if (!(rates.back() >= 0 && std::isfinite(rates.back())))
-      throw ValueError(fmt::format("{}: a rate must be finite and not negative; got {} at step {}", curve_.name,
-                                   rates.back(), steps));
+    require(rates.back() >= 0 && std::isfinite(rates.back()),
+            "{}: a rate must be finite and not negative; got {} at step {}", curve_.name, rates.back(), steps);
   }
   for (std::size_t group = 0; group < rates.size(); ++group) optimizer_.set_lr(rates[group], group);
   steps_ = steps;
@@ -58,7 +58,7 @@ void Schedule::load_state_dict(const StateDict& entries) {
 }
 
 std::string Schedule::curve(std::int64_t steps, std::size_t group) const {
-  if (steps < 1) throw ValueError(fmt::format("{}: a curve must have steps; got {}", curve_.name, steps));
+  require(steps >= 1, "{}: a curve must have steps; got {}", curve_.name, steps);
   constexpr std::int64_t kWidth = 60, kRows = 4, kParts = 8, kMostSteps = 1 << 20;
   constexpr const char* kBlocks[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   const std::int64_t stride = steps / kMostSteps + 1, width = std::min(kWidth, steps);

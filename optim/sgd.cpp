@@ -1,8 +1,7 @@
 #include <tapegrad/optim/sgd.hpp>
 
-#include <fmt/format.h>
-
 #include <tapegrad/core/kernels/optimizer_steps.hpp>
+#include <tapegrad/core/require.hpp>
 
 namespace tapegrad::optim {
 
@@ -22,9 +21,8 @@ ParamGroup SGD::defaults(const ParamGroup&) const {
 }
 
 void SGD::check(const ParamGroup& group) const {
-  if (*group.nesterov && !(*group.momentum > 0 && *group.dampening == 0))
-    throw ValueError(fmt::format("SGD: nesterov needs momentum > 0 and dampening = 0; got {} and {}", *group.momentum,
-                                 *group.dampening));
+  require(!*group.nesterov || (*group.momentum > 0 && *group.dampening == 0),
+          "SGD: nesterov needs momentum > 0 and dampening = 0; got {} and {}", *group.momentum, *group.dampening);
 }
 
 std::array<bool, Optimizer::kSlots> SGD::needs(const ParamGroup& group) const { return {*group.momentum != 0}; }

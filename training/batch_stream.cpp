@@ -12,6 +12,7 @@
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/grad.hpp>
 #include <tapegrad/core/random.hpp>
+#include <tapegrad/core/require.hpp>
 #include <tapegrad/optim/reading.hpp>
 
 namespace tapegrad::data {
@@ -87,8 +88,7 @@ BatchStream::BatchStream(const char* name, std::vector<Setting> settings, std::u
       prefetch_(static_cast<std::size_t>(prefetch)),
       make_(std::move(make)) {
   settings_.push_back({"seed", static_cast<std::int64_t>(seed)});
-  if (prefetch < 0)
-    throw ValueError(fmt::format("{}: prefetch must be the number of batches to make ahead; got {}", name, prefetch));
+  require(prefetch >= 0, "{}: prefetch must be the number of batches to make ahead; got {}", name, prefetch);
 }
 
 Tensors BatchStream::made(std::int64_t number) const {
@@ -112,7 +112,7 @@ Tensors BatchStream::next() {
 }
 
 void BatchStream::seek(std::int64_t position) {
-  if (position < 0) throw ValueError(fmt::format("{}: the position must be at least 0; got {}", name_, position));
+  require(position >= 0, "{}: the position must be at least 0; got {}", name_, position);
   worker_.reset();
   position_ = position;
 }

@@ -4,6 +4,7 @@
 
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/core/random.hpp>
+#include <tapegrad/core/require.hpp>
 
 namespace tapegrad {
 namespace {
@@ -25,11 +26,8 @@ void add_given(Parts& list, const CheckpointParts& parts) {
   for (const auto& [name, part] : parts.more) {
     bool taken = name.empty() || name == kExtra || name == "tapegrad" || name.find_first_of(". ") != name.npos;
     for (const auto& other : list) taken = taken || other.first == name;
-    if (taken || !part)
-      throw ValueError(
-          fmt::format("checkpoint: a part must be defined and have a name of its own, without dots and "
-                      "spaces; got '{}'",
-                      name));
+    require(!taken && part,
+            "checkpoint: a part must be defined and have a name of its own, without dots and spaces; got '{}'", name);
     list.emplace_back(name, part);
   }
 }
@@ -86,8 +84,7 @@ Content read(const std::string& path) {
 
 void save_checkpoint(const std::string& path, const nn::Module& module, const optim::Optimizer& optimizer,
                      const CheckpointParts& parts, const CheckpointNote& note) {
-  if (note.metadata.contains(kMark))
-    throw ValueError(fmt::format("save_checkpoint: '{}' must not be a key of the metadata", kMark));
+  require(!note.metadata.contains(kMark), "save_checkpoint: '{}' must not be a key of the metadata", kMark);
   Parts list;
   list.emplace_back("model", Stateful()), list.emplace_back("optimizer", Stateful());
   add_given(list, parts);

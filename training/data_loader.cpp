@@ -1,11 +1,10 @@
 #include <tapegrad/training/data_loader.hpp>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <numeric>
 
 #include <tapegrad/autograd/creation.hpp>
+#include <tapegrad/core/require.hpp>
 
 namespace tapegrad::data {
 namespace {
@@ -25,11 +24,9 @@ Rows order_of(std::int64_t rows, const LoaderOptions& options, std::int64_t epoc
 std::int64_t checked_batches(std::int64_t rows, const LoaderOptions& options) {
   const std::int64_t size = std::max<std::int64_t>(options.batch_size, 1);
   const std::int64_t batches = options.drop_last ? rows / size : rows / size + (rows % size != 0);
-  if (options.batch_size < 1 || batches < 1)
-    throw ValueError(
-        fmt::format("DataLoader: batch_size must be at least 1, and the rows enough for one batch; got batch_size {}, "
-                    "{} rows{}",
-                    options.batch_size, rows, options.drop_last ? " and drop_last" : ""));
+  require(options.batch_size >= 1 && batches >= 1,
+          "DataLoader: batch_size must be at least 1, and the rows enough for one batch; got batch_size {}, {} rows{}",
+          options.batch_size, rows, options.drop_last ? " and drop_last" : "");
   return batches;
 }
 

@@ -1,19 +1,18 @@
 #include <tapegrad/training/dataset.hpp>
 
-#include <fmt/format.h>
-
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/shaping.hpp>
+#include <tapegrad/core/require.hpp>
 
 namespace tapegrad::data {
 
 TensorDataset::TensorDataset(Tensors tensors) {
-  if (tensors.empty()) throw ValueError("TensorDataset: there must be a tensor; got none");
+  require(!tensors.empty(), "TensorDataset: there must be a tensor; got none");
   for (const Tensor& tensor : tensors) {
-    if (tensor.rank() == 0 || tensor.size(0) != tensors[0].size(0))
-      throw ShapeError(fmt::format("TensorDataset: all tensors must have the same first size; got {} and {}",
-                                   tensors[0].shape(), tensor.shape()));
+    require<ShapeError>(tensor.rank() != 0 && tensor.size(0) == tensors[0].size(0),
+                        "TensorDataset: all tensors must have the same first size; got {} and {}", tensors[0].shape(),
+                        tensor.shape());
     tensors_.push_back(tensor.detach());
   }
 }

@@ -11,7 +11,7 @@
 #include <span>
 
 #include <tapegrad/core/atomic_file.hpp>
-#include <tapegrad/core/error.hpp>
+#include <tapegrad/core/require.hpp>
 
 namespace tapegrad {
 namespace {
@@ -23,7 +23,7 @@ std::string lines_up_to(const std::string& path, std::int64_t steps) {
   std::error_code error;
   if (!std::filesystem::exists(path, error) && !error) return "";
   std::ifstream file(path);
-  if (!file) throw FileError(fmt::format("Metrics: '{}' must be readable, for its rows are to be kept", path));
+  require<FileError>(!file.fail(), "Metrics: '{}' must be readable, for its rows are to be kept", path);
   std::string kept, line;
   while (std::getline(file, line) && !file.eof()) {  // what is behind the last line's end was cut off
     const std::size_t begin = line.starts_with(kStep) ? kStep.size() : 0;
@@ -53,14 +53,13 @@ Metrics::Metrics(const std::string& stem, std::int64_t kept_steps)
 void Metrics::write(std::int64_t step, const MetricValues& values) {
   std::string header = "step", row = fmt::format("{}", step), line = fmt::format("{}{}", kStep, step);
   for (const auto& [name, value] : values) {
-    if (!is_plain(name)) throw ValueError(fmt::format("Metrics: names must be of letters and digits; got '{}'", name));
+    require(is_plain(name), "Metrics: names must be of letters and digits; got '{}'", name);
     header += "," + name;
     row += fmt::format(",{}", value);
     line += fmt::format(",\"{}\":{}", name, std::isfinite(value) ? fmt::to_string(value) : "null");
   }
   if (header_.empty()) table_.kept = (header_ = header) + "\n";
-  if (header != header_)
-    throw ValueError(fmt::format("Metrics: each row must have the names of the first, {}; got {}", header_, header));
+  require(header == header_, "Metrics: each row must have the names of the first, {}; got {}", header_, header);
   table_.append(row);
   lines_.append(line + "}");
 }
@@ -71,7 +70,7 @@ void Metrics::File::append(const std::string& line) {
   started = true;
   std::ofstream stream(path, std::ios::app);
   stream << line << "\n" << std::flush;
-  if (!stream) throw FileError(fmt::format("Metrics: '{}' could not be written", path));
+  require<FileError>(!stream.fail(), "Metrics: '{}' could not be written", path);
 }
 
 }  // namespace tapegrad

@@ -1,20 +1,18 @@
 #include <tapegrad/training/text_windows.hpp>
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include <tapegrad/autograd/creation.hpp>
+#include <tapegrad/core/require.hpp>
 
 namespace tapegrad::data {
 namespace {
 
 std::int64_t checked_places(const Tokens& tokens, const TextWindowsOptions& options) {
-  if (options.batch_size < 1 || options.context < 1 || tokens.size() <= options.context)
-    throw ValueError(
-        fmt::format("TextWindows: batch_size and context must be at least 1, and the text longer than the context; got "
-                    "batch_size {}, context {} and {} tokens; give more text or a smaller context",
-                    options.batch_size, options.context, tokens.size()));
+  require(options.batch_size >= 1 && options.context >= 1 && tokens.size() > options.context,
+          "TextWindows: batch_size and context must be at least 1, and the text longer than the context; got "
+          "batch_size {}, context {} and {} tokens; give more text or a smaller context",
+          options.batch_size, options.context, tokens.size());
   return tokens.size() - options.context;
 }
 
@@ -49,7 +47,7 @@ TextBatch TextWindows::next() {
 }
 
 TextBlocks::TextBlocks(Tokens tokens, std::int64_t context) : tokens_(std::move(tokens)), context_(context) {
-  if (context < 1) throw ValueError(fmt::format("TextBlocks: the context must be at least 1; got {}", context));
+  require(context >= 1, "TextBlocks: the context must be at least 1; got {}", context);
 }
 
 Tensors TextBlocks::get(const Rows& rows) const {

@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include <tapegrad/core/atomic_file.hpp>
-#include <tapegrad/core/error.hpp>
+#include <tapegrad/core/require.hpp>
 
 namespace tapegrad::data {
 namespace {
@@ -118,15 +118,15 @@ Tokens Tokens::open(const std::string& path) {
 }
 
 Tokens Tokens::slice(std::int64_t begin, std::int64_t end) const {
-  if (begin < 0 || begin > end || end > size())
-    throw IndexError(fmt::format("Tokens::slice: must be 0 <= begin <= end <= {}; got {} and {}", size(), begin, end));
+  require<IndexError>(begin >= 0 && begin <= end && end <= size(),
+                      "Tokens::slice: must be 0 <= begin <= end <= {}; got {} and {}", size(), begin, end);
   return {source_, begin_ + begin, begin_ + end};
 }
 
 void Tokens::copy(std::int64_t begin, std::span<std::int64_t> out) const {
   const auto count = static_cast<std::int64_t>(out.size());
-  if (begin < 0 || count > size() || begin > size() - count)
-    throw IndexError(fmt::format("Tokens::copy: {} tokens from {} on must be among {}", count, begin, size()));
+  require<IndexError>(begin >= 0 && count <= size() && begin <= size() - count,
+                      "Tokens::copy: {} tokens from {} on must be among {}", count, begin, size());
   if (out.empty()) return;
   const Source& source = *source_;
   const std::byte* from = source.token(begin_ + begin);
@@ -141,8 +141,8 @@ void Tokens::copy(std::int64_t begin, std::span<std::int64_t> out) const {
 
 void write_tokens(const std::string& path, std::int64_t vocabulary,
                   const std::function<std::vector<std::int64_t>()>& next) {
-  if (vocabulary < 1 || vocabulary > std::int64_t{1} << 32)
-    throw ValueError(fmt::format("write_tokens: the vocabulary must be from 1 to 2^32; got {}", vocabulary));
+  require(vocabulary >= 1 && vocabulary <= std::int64_t{1} << 32,
+          "write_tokens: the vocabulary must be from 1 to 2^32; got {}", vocabulary);
   const Header header{.width = width_for(static_cast<std::uint64_t>(vocabulary)),
                       .vocabulary = static_cast<std::uint64_t>(vocabulary)};
   std::uint64_t count = 0;
@@ -154,9 +154,8 @@ void write_tokens(const std::string& path, std::int64_t vocabulary,
     if (count == 0) append(bytes, header);
     const std::vector<std::int64_t> tokens = next();
     for (std::int64_t token : tokens) {
-      if (token < 0 || token >= vocabulary)
-        throw IndexError(
-            fmt::format("write_tokens: tokens must be from 0 to {}; got {} at {}", vocabulary - 1, token, count));
+      require<IndexError>(token >= 0 && token < vocabulary, "write_tokens: tokens must be from 0 to {}; got {} at {}",
+                          vocabulary - 1, token, count);
       header.width == 2 ? append(bytes, static_cast<std::uint16_t>(token))
                         : append(bytes, static_cast<std::uint32_t>(token));
       ++count;

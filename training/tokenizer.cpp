@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <tapegrad/core/atomic_file.hpp>
-#include <tapegrad/core/error.hpp>
+#include <tapegrad/core/require.hpp>
 #include <tapegrad/training/tokenizer_bpe.hpp>
 
 namespace tapegrad::data {
@@ -84,9 +84,8 @@ void Tokenizer::save(const std::string& path) const {
 }
 
 std::size_t Tokenizer::checked(std::int64_t token, std::size_t place) const {
-  if (token < 0 || token >= size())
-    throw IndexError(
-        fmt::format("decode: tokens must be from 0 to {}; got {} at position {}", size() - 1, token, place));
+  require<IndexError>(token >= 0 && token < size(), "decode: tokens must be from 0 to {}; got {} at position {}",
+                      size() - 1, token, place);
   return static_cast<std::size_t>(token);
 }
 
@@ -98,11 +97,9 @@ std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view text) {
     if (type == "char") tokenizer = std::make_unique<CharTokenizer>(object.at("characters").get<std::string>());
     if (type == "bpe")
       tokenizer = std::make_unique<BpeTokenizer>(object.at("merges").get<std::vector<BpeTokenizer::Pair>>());
-    if (!tokenizer || json::parse(tokenizer->to_json()) != object)
-      throw ValueError(
-          "parse_tokenizer: type must be char, with sorted characters, or bpe, with pairs of tokens as merges; got "
-          "other "
-          "text; take what to_json() gives");
+    require(tokenizer && json::parse(tokenizer->to_json()) == object,
+            "parse_tokenizer: type must be char, with sorted characters, or bpe, with pairs of tokens as merges; got "
+            "other text; take what to_json() gives");
     return tokenizer;
   } catch (const json::exception& error) {
     throw ValueError(fmt::format("parse_tokenizer: must be what to_json() gives; {}", error.what()));
@@ -112,9 +109,8 @@ std::unique_ptr<Tokenizer> parse_tokenizer(std::string_view text) {
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  if (!file || std::filesystem::is_directory(path))
-    throw FileError(
-        fmt::format("load_tokenizer: '{}' must be a readable file; {}", path, std::strerror(file ? EISDIR : errno)));
+  require<FileError>(file && !std::filesystem::is_directory(path), "load_tokenizer: '{}' must be a readable file; {}",
+                     path, std::strerror(file ? EISDIR : errno));
   const std::string text{std::istreambuf_iterator<char>(file), {}};
   try {
     return parse_tokenizer(text);
@@ -124,7 +120,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
 }
 
 CharTokenizer::CharTokenizer(std::string_view text) : characters_(decode_utf8(text, "CharTokenizer")) {
-  if (text.empty()) throw ValueError("CharTokenizer: the text must have at least one character; got none");
+  require(!text.empty(), "CharTokenizer: the text must have at least one character; got none");
   std::sort(characters_.begin(), characters_.end());
   characters_.erase(std::unique(characters_.begin(), characters_.end()), characters_.end());
   for (char32_t character : characters_) tokens_.emplace(character, static_cast<std::int64_t>(tokens_.size()));

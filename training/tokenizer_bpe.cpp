@@ -1,13 +1,11 @@
 #include <tapegrad/training/tokenizer_bpe.hpp>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <queue>
 #include <unordered_set>
 
-#include <tapegrad/core/error.hpp>
+#include <tapegrad/core/require.hpp>
 
 namespace tapegrad::data {
 namespace {
@@ -153,19 +151,17 @@ BpeTokenizer::BpeTokenizer(std::vector<Pair> merges) : merges_(std::move(merges)
     const auto is_before = [&](std::int32_t other) { return other >= 0 && other < token; };
     const bool fits = is_before(first) && is_before(second) && merged_.emplace(key(first, second), token).second;
     if (fits) total += bytes_[static_cast<std::size_t>(first)].size() + bytes_[static_cast<std::size_t>(second)].size();
-    if (!fits || total > kMostBytes)
-      throw ValueError(fmt::format(
-          "BpeTokenizer: merges must be of tokens before them, each pair once, in at most {} bytes together; got "
-          "[{}, {}] as merge {}",
-          kMostBytes, first, second, i));
+    require(fits && total <= kMostBytes,
+            "BpeTokenizer: merges must be of tokens before them, each pair once, in at most {} bytes together; got "
+            "[{}, {}] as merge {}",
+            kMostBytes, first, second, i);
     bytes_.push_back(bytes_[static_cast<std::size_t>(first)] + bytes_[static_cast<std::size_t>(second)]);
   }
 }
 
 BpeTokenizer BpeTokenizer::train(std::string_view text, std::int64_t vocabulary) {
-  if (vocabulary < kBytes || vocabulary > INT32_MAX)
-    throw ValueError(fmt::format("BpeTokenizer::train: the vocabulary must be from {}, the bytes, to 2^31 - 1; got {}",
-                                 kBytes, vocabulary));
+  require(vocabulary >= kBytes && vocabulary <= INT32_MAX,
+          "BpeTokenizer::train: the vocabulary must be from {}, the bytes, to 2^31 - 1; got {}", kBytes, vocabulary);
   PairCounts counts(text);
   std::vector<Pair> merges;
   Pair pair;

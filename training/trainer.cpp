@@ -11,6 +11,7 @@
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/reductions.hpp>
+#include <tapegrad/core/require.hpp>
 #include <tapegrad/optim/clip.hpp>
 #include <tapegrad/training/metrics.hpp>
 #include <tapegrad/training/progress.hpp>
@@ -23,7 +24,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kStart = "step-", kEnd = ".safetensors";
 
 void check_done(const std::error_code& error, const char* what, const std::string& path) {
-  if (error) throw FileError(fmt::format("train: '{}' must be {}; {}", path, what, error.message()));
+  require<FileError>(!error, "train: '{}' must be {}; {}", path, what, error.message());
 }
 
 /// The numbers of the step files in the folder, the last one first.
@@ -43,9 +44,7 @@ std::vector<std::int64_t> saved_steps(const std::string& folder) {
 }
 
 void check(const TrainerOptions& options) {
-  const auto must = [](bool holds, const char* what) {
-    if (!holds) throw ValueError(fmt::format("train: {}", what));
-  };
+  const auto must = [](bool holds, const char* what) { require(holds, "train: {}", what); };
   must(static_cast<bool>(options.loss), "loss must be given; got none");
   must(options.steps >= 0 && options.patience >= 0, "steps and patience must not be negative");
   must(options.evaluate_every >= 1 && options.keep_last >= 1, "evaluate_every and keep_last must be at least 1");
@@ -186,8 +185,8 @@ class Run {
     const std::string file = step_path(steps[0]);
     const CheckpointNote known = read_checkpoint_note(file);
     const Tensor* saved = known.extra.find("trainer");
-    if (!saved || saved->shape() != Shape{6})
-      throw FileError(fmt::format("train: '{}' must be a checkpoint that train() saved; it is another", file));
+    require<FileError>(saved && saved->shape() == Shape{6},
+                       "train: '{}' must be a checkpoint that train() saved; it is another", file);
     result_.steps = load_checkpoint(file, module_, optimizer_, options_.parts).step;
     const std::vector<double> state = saved->to_vector<double>();
     result_.evaluation = state[0];
@@ -213,13 +212,12 @@ class Run {
 
 AccumulatedLoss accumulate_gradients(const Tensors& parameters, std::int64_t count,
                                      const std::function<TokenLoss()>& loss) {
-  if (count < 1) throw ValueError(fmt::format("accumulate_gradients: count must be at least 1; got {}", count));
+  require(count >= 1, "accumulate_gradients: count must be at least 1; got {}", count);
   for (const Tensor& parameter : parameters) parameter.set_grad({});
   AccumulatedLoss total;
   for (std::int64_t i = 0; i < count; ++i) {
     const TokenLoss part = loss();
-    if (part.tokens < 0)
-      throw ValueError(fmt::format("accumulate_gradients: tokens must not be negative; got {}", part.tokens));
+    require(part.tokens >= 0, "accumulate_gradients: tokens must not be negative; got {}", part.tokens);
     part.sum.backward();
     total.mean += part.sum.item();
     total.tokens += part.tokens;
