@@ -28,8 +28,9 @@ void check_classes(const char* loss, const Tensor& input, const Tensor& target, 
                       probabilities ? "a target of probabilities" : "a target of classes", wanted, input.shape(),
                       class_axis(input), target.shape());
   const Shape classes{input.size(class_axis(input))};
-  require<ShapeError>(!weight.defined() || weight.shape() == classes,
-                      "{}: weight must have one number for each class, {}; got {}", loss, classes, weight.shape());
+  if (weight.defined())
+    require<ShapeError>(weight.shape() == classes, "{}: weight must have one number for each class, {}; got {}", loss,
+                        classes, weight.shape());
 }
 
 void check(const Tensor& input, const Tensor& target, const CrossEntropyOptions& options) {

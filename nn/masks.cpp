@@ -125,8 +125,8 @@ Mask::Mask(const MaskParts& parts) {
   for (const Tensor& x : {parts.allowed, parts.key_lengths})
     require<GradError>(!x.defined() || !x.requires_grad(),
                        "mask: a mask has no gradient; got a tensor that requires it; pass scores to add as bias");
-  require<DtypeError>(!parts.key_lengths.defined() || parts.key_lengths.dtype() == int64,
-                      "mask: key lengths must be int64; got {}", parts.key_lengths.dtype());
+  if (const Tensor& lengths = parts.key_lengths; lengths.defined())
+    require<DtypeError>(lengths.dtype() == int64, "mask: key lengths must be int64; got {}", lengths.dtype());
   if (parts.is_causal || parts.window || parts.key_lengths.defined() || parts.allowed.defined()) node_ = leaf(parts);
 }
 
@@ -134,8 +134,9 @@ MaskParts Mask::parts(const Shape& scores) const {
   require<ShapeError>(scores.rank() >= 2, "mask: scores must be [..., queries, keys]; got {}", scores);
   const MaskParts parts = defined() ? parts_of(*node_, scores) : MaskParts();
   for (const auto& [x, rank] : {std::pair{parts.allowed, scores.rank()}, {parts.key_lengths, scores.rank() - 2}})
-    require<ShapeError>(!x.defined() || x.rank() <= rank,
-                        "mask: it must broadcast to the scores, [..., queries, keys] = {}; got {}", scores, x.shape());
+    if (x.defined())
+      require<ShapeError>(x.rank() <= rank, "mask: it must broadcast to the scores, [..., queries, keys] = {}; got {}",
+                          scores, x.shape());
   return parts;
 }
 

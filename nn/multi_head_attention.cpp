@@ -112,8 +112,9 @@ AttentionOptions MultiHeadAttention::in_heads(const AttendOptions& options) cons
     mask = mask & unsqueeze(unsqueeze(real, 1), 1);  // [N, 1, 1, S]
   }
   const Tensor& lengths = options.key_lengths;
-  require<ShapeError>(!lengths.defined() || lengths.rank() == 1,
-                      "MultiHeadAttention: key_lengths must have shape [batch]; got {}", lengths.shape());
+  if (lengths.defined())
+    require<ShapeError>(lengths.rank() == 1, "MultiHeadAttention: key_lengths must have shape [batch]; got {}",
+                        lengths.shape());
   return {.mask = mask,
           .bias = options.bias,
           .is_causal = options.is_causal,
