@@ -90,6 +90,15 @@ def layers(cases):
                            ("Tanh", torch.tanh), ("Sigmoid", torch.sigmoid), ("Softplus", lambda x: F.softplus(x, threshold=40)),
                            ("Softmax", lambda x: F.softmax(x, 0)), ("LogSoftmax", lambda x: F.log_softmax(x, 0))):
         cases.add(name, function, [x])
+    cases.add("LeakyReLU", lambda x: F.leaky_relu(x, 0.3), [x], negative_slope=0.3)
+    cases.add("ELU", lambda x: F.elu(x, 0.7), [x], alpha=0.7)
+    cases.add("GELU", lambda x: F.gelu(x, approximate="tanh"), [x], approximate="tanh")
+    for name, function in (("Softmax", F.softmax), ("LogSoftmax", F.log_softmax)):
+        cases.add(name, lambda x: function(x, 1), [randn(2, 3, 2)], axis=1)
+    cases.add("RMSNorm", lambda x, w: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + torch.finfo(x.dtype).eps) * w,
+              [randn(2, 4) * 1e-8, randn(4)])
+    cases.add("SwiGLU", lambda x, g, gb, u, ub, d, db: F.linear(F.silu(F.linear(x, g, gb)) * F.linear(x, u, ub), d, db),
+              [randn(2, 3, 4), randn(6, 4), randn(6), randn(6, 4), randn(6), randn(4, 6), randn(4)], bias=True)
 
 
 def main():

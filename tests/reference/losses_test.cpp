@@ -92,22 +92,32 @@ const std::map<std::string, Layer> layers = {
                                  {.eps = at["eps"], .elementwise_affine = at["affine"] > 0, .bias = at["affine"] > 1}),
                    in);
      }},
-    {"RMSNorm", [](Tensors& in, const Json& at) { return call(nn::RMSNorm(4, at["eps"].get<double>()), in); }},
+    {"RMSNorm",
+     [](Tensors& in, const Json& at) {
+       return call(at.contains("eps") ? nn::RMSNorm(4, at["eps"].get<double>()) : nn::RMSNorm(4), in);
+     }},
     {"Embedding",
      [](Tensors& in, const Json& at) {
        return call(nn::Embedding(4, 3, {.padding_idx = at["padding_idx"].get<std::int64_t>()}), in);
      }},
-    {"SwiGLU", [](Tensors& in, const Json&) { return call(nn::SwiGLU(4, 6, {.bias = false}), in); }},
+    {"SwiGLU", [](Tensors& in, const Json& at) { return call(nn::SwiGLU(4, 6, {.bias = at.contains("bias")}), in); }},
     {"ReLU", [](Tensors& in, const Json&) { return nn::ReLU()(in[0]); }},
-    {"LeakyReLU", [](Tensors& in, const Json&) { return nn::LeakyReLU()(in[0]); }},
-    {"ELU", [](Tensors& in, const Json&) { return nn::ELU()(in[0]); }},
-    {"GELU", [](Tensors& in, const Json&) { return nn::GELU()(in[0]); }},
+    {"LeakyReLU",
+     [](Tensors& in, const Json& at) {
+       return (at.contains("negative_slope") ? nn::LeakyReLU(at["negative_slope"]) : nn::LeakyReLU())(in[0]);
+     }},
+    {"ELU",
+     [](Tensors& in, const Json& at) { return (at.contains("alpha") ? nn::ELU(at["alpha"]) : nn::ELU())(in[0]); }},
+    {"GELU",
+     [](Tensors& in, const Json& at) {
+       return (at.contains("approximate") ? nn::GELU(GeluApproximation::tanh) : nn::GELU())(in[0]);
+     }},
     {"SiLU", [](Tensors& in, const Json&) { return nn::SiLU()(in[0]); }},
     {"Tanh", [](Tensors& in, const Json&) { return nn::Tanh()(in[0]); }},
     {"Sigmoid", [](Tensors& in, const Json&) { return nn::Sigmoid()(in[0]); }},
     {"Softplus", [](Tensors& in, const Json&) { return nn::Softplus()(in[0]); }},
-    {"Softmax", [](Tensors& in, const Json&) { return nn::Softmax(0)(in[0]); }},
-    {"LogSoftmax", [](Tensors& in, const Json&) { return nn::LogSoftmax(0)(in[0]); }},
+    {"Softmax", [](Tensors& in, const Json& at) { return nn::Softmax(at.value("axis", 0))(in[0]); }},
+    {"LogSoftmax", [](Tensors& in, const Json& at) { return nn::LogSoftmax(at.value("axis", 0))(in[0]); }},
 };
 
 TEST(Reference, LossesAndOptionsOfLayersMatchPyTorch) {

@@ -98,6 +98,7 @@ SETTINGS = [
     ("AdamW", dict(lr=0.02, amsgrad=True), None),
     ("AdamW", dict(lr=0.02, maximize=True, weight_decay=0.3), None),
     ("AdamW", dict(lr=0.02, weight_decay=0.1), dict(lr=0.05, weight_decay=0.0, maximize=True)),
+    ("AdamW", dict(lr=0.02, betas=(0.7, 0.9), eps=1e-2, weight_decay=0.2, amsgrad=True, maximize=True), None),
     ("RMSprop", dict(), None),
     ("RMSprop", dict(lr=0.02, alpha=0.8), None),
     ("RMSprop", dict(lr=0.02, eps=0.1), None),
@@ -116,6 +117,7 @@ SETTINGS = [
     ("Muon", dict(nesterov=False, momentum=0.8), None),
     ("Muon", dict(lr=0.05, weight_decay=0.2, ns_steps=3), None),
     ("Muon", dict(lr=0.05, adjust_lr="match_rms_adamw", adamw=dict(lr=0.03, betas=(0.8, 0.9), weight_decay=0.1)), None),
+    ("Muon", dict(eps=0.5, adamw=dict(eps=1e-2)), None),
 ]
 
 
@@ -156,7 +158,8 @@ SCHEDULES = [
     ("CosineAnnealingWarmRestarts", dict(T_0=4, T_mult=2, eta_min=0.002), 40),
     ("CosineAnnealingWarmRestarts", dict(T_0=2, T_mult=3), 30), ("OneCycleLR", dict(total_steps=30), 30),
     ("OneCycleLR", dict(total_steps=21, pct_start=0.45, anneal_strategy="linear", div_factor=10, final_div_factor=100), 21),
-    ("OneCycleLR", dict(total_steps=12, max_lr=0.4), 12),
+    ("OneCycleLR", dict(total_steps=12, max_lr=0.4), 12), ("OneCycleLR", dict(total_steps=10, pct_start=0.0), 10),
+    ("OneCycleLR", dict(total_steps=10, pct_start=1.0), 10),
     ("SequentialLR", dict(schedules=[("ConstantLR", dict(factor=0.1, total_iters=2)), ("ExponentialLR", dict(gamma=0.9))],
                           milestones=[2]), 20),
     ("SequentialLR", dict(schedules=[("LinearLR", dict(total_iters=6)), ("CosineAnnealingLR", dict(T_max=14, eta_min=0.01)),
