@@ -6,19 +6,14 @@ namespace tapegrad::optim {
 
 template <bool decoupled>
 AdamOf<decoupled>::AdamOf(std::vector<ParamGroup> groups, const Options& options)
-    : Optimizer(decoupled ? "AdamW" : "Adam", {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"}), options_(options) {
+    : Optimizer(decoupled ? "AdamW" : "Adam", {"exp_avg", "exp_avg_sq", "max_exp_avg_sq"},
+                {.lr = options.lr,
+                 .weight_decay = options.weight_decay,
+                 .betas = options.betas,
+                 .eps = options.eps,
+                 .amsgrad = options.amsgrad,
+                 .maximize = options.maximize}) {
   start(std::move(groups));
-}
-
-template <bool decoupled>
-ParamGroup AdamOf<decoupled>::defaults(const ParamGroup&) const {
-  return {.parameters = {},
-          .lr = options_.lr,
-          .weight_decay = options_.weight_decay,
-          .betas = options_.betas,
-          .eps = options_.eps,
-          .amsgrad = options_.amsgrad,
-          .maximize = options_.maximize};
 }
 
 template <bool decoupled>

@@ -27,11 +27,8 @@ class AdamOf final : public Optimizer {
   explicit AdamOf(std::vector<ParamGroup> groups, const Options& options = {});
 
  private:
-  ParamGroup defaults(const ParamGroup&) const override;
   std::array<bool, kSlots> needs(const ParamGroup& group) const override { return {true, true, *group.amsgrad}; }
   void update(const Item& item, std::int64_t begin, std::int64_t end) const override;
-
-  Options options_;
 };
 
 using AdamOptions = AdamOptionsOf<false>;

@@ -5,16 +5,12 @@
 namespace tapegrad::optim {
 
 Lion::Lion(std::vector<ParamGroup> groups, const LionOptions& options)
-    : Optimizer("Lion", {"exp_avg"}), options_(options) {
+    : Optimizer("Lion", {"exp_avg"},
+                {.lr = options.lr,
+                 .weight_decay = options.weight_decay,
+                 .betas = options.betas,
+                 .maximize = options.maximize}) {
   start(std::move(groups));
-}
-
-ParamGroup Lion::defaults(const ParamGroup&) const {
-  return {.parameters = {},
-          .lr = options_.lr,
-          .weight_decay = options_.weight_decay,
-          .betas = options_.betas,
-          .maximize = options_.maximize};
 }
 
 void Lion::update(const Item& item, std::int64_t begin, std::int64_t end) const {

@@ -21,11 +21,8 @@ class Lion final : public Optimizer {
   explicit Lion(std::vector<ParamGroup> groups, const LionOptions& options = {});
 
  private:
-  ParamGroup defaults(const ParamGroup&) const override;
   std::array<bool, kSlots> needs(const ParamGroup&) const override { return {true}; }
   void update(const Item& item, std::int64_t begin, std::int64_t end) const override;
-
-  LionOptions options_;
 };
 
 }  // namespace tapegrad::optim

@@ -14,7 +14,20 @@
 namespace tapegrad::optim {
 
 Muon::Muon(std::vector<ParamGroup> groups, const MuonOptions& options)
-    : Optimizer("Muon", {"momentum_buffer", "exp_avg", "exp_avg_sq"}), options_(options) {
+    : Optimizer("Muon", {"momentum_buffer", "exp_avg", "exp_avg_sq"},
+                {.lr = options.lr,
+                 .weight_decay = options.weight_decay,
+                 .momentum = options.momentum,
+                 .nesterov = options.nesterov,
+                 .eps = options.eps,
+                 .ns_steps = options.ns_steps,
+                 .adjust_lr = options.adjust_lr,
+                 .use_muon = true}),
+      adamw_({.lr = options.adamw.lr,
+              .weight_decay = options.adamw.weight_decay,
+              .betas = options.adamw.betas,
+              .eps = options.adamw.eps,
+              .use_muon = false}) {
   require(!options.adamw.amsgrad && !options.adamw.maximize,
           "Muon: AdamW's amsgrad and maximize must be false; got true; use an optimizer for each");
   start(std::move(groups));
@@ -24,23 +37,8 @@ Muon::Muon(const std::vector<NamedTensor>& parameters, const MuonOptions& option
            const std::vector<std::string>& excluded)
     : Muon(muon_groups(parameters, excluded), options) {}
 
-ParamGroup Muon::defaults(const ParamGroup& group) const {
-  if (!group.use_muon.value_or(true))
-    return {.parameters = {},
-            .lr = options_.adamw.lr,
-            .weight_decay = options_.adamw.weight_decay,
-            .betas = options_.adamw.betas,
-            .eps = options_.adamw.eps,
-            .use_muon = false};
-  return {.parameters = {},
-          .lr = options_.lr,
-          .weight_decay = options_.weight_decay,
-          .momentum = options_.momentum,
-          .nesterov = options_.nesterov,
-          .eps = options_.eps,
-          .ns_steps = options_.ns_steps,
-          .adjust_lr = options_.adjust_lr,
-          .use_muon = true};
+const ParamGroup& Muon::defaults(const ParamGroup& group) const {
+  return group.use_muon.value_or(true) ? Optimizer::defaults(group) : adamw_;
 }
 
 void Muon::check(const ParamGroup& group) const {
@@ -103,9 +101,7 @@ void Muon::update_all(std::span<Item> items) const {
 
 std::vector<ParamGroup> muon_groups(const std::vector<NamedTensor>& parameters,
                                     const std::vector<std::string>& excluded) {
-  std::vector<ParamGroup> groups = {{.parameters = {}, .use_muon = true},
-                                    {.parameters = {}, .use_muon = false},
-                                    {.parameters = {}, .use_muon = false}};
+  std::vector<ParamGroup> groups = {{.use_muon = true}, {.use_muon = false}, {.use_muon = false}};
   const auto is_under = [](const std::string& name, const std::string& above) {
     return name == above || name.rfind(above + ".", 0) == 0;
   };

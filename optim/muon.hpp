@@ -29,13 +29,13 @@ class Muon final : public Optimizer {
                 const std::vector<std::string>& excluded = {});
 
  private:
-  ParamGroup defaults(const ParamGroup& group) const override;
+  const ParamGroup& defaults(const ParamGroup& group) const override;
   void check(const ParamGroup& group) const override;
   std::array<bool, kSlots> needs(const ParamGroup& group) const override;
   void update(const Item& item, std::int64_t begin, std::int64_t end) const override;
   void update_all(std::span<Item> items) const override;
 
-  MuonOptions options_;
+  ParamGroup adamw_;  // the settings of a group without use_muon
 };
 
 /// Three groups: matrices, for Muon; the matrices (and what has more dimensions) that are `excluded`, by their name or

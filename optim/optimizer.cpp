@@ -144,7 +144,7 @@ void Optimizer::set_lr(double lr) {
 
 void Optimizer::set_lr(double lr, std::size_t group) {
   checked(group);
-  check_ranges({.parameters = {}, .lr = lr});
+  check_ranges({.lr = lr});
   groups_[group].lr = lr;
 }
 
@@ -154,8 +154,7 @@ std::size_t Optimizer::checked(std::size_t group) const {
 }
 
 std::vector<ParamGroup> decay_groups(const Tensors& parameters, std::optional<double> weight_decay) {
-  std::vector<ParamGroup> groups = {{.parameters = {}, .weight_decay = weight_decay},
-                                    {.parameters = {}, .weight_decay = 0.0}};
+  std::vector<ParamGroup> groups = {{.weight_decay = weight_decay}, {.weight_decay = 0.0}};
   for (const Tensor& parameter : parameters) groups[parameter.rank() >= 2 ? 0 : 1].parameters.push_back(parameter);
   return groups;
 }

@@ -18,7 +18,7 @@ enum class AdjustLr { original, match_rms_adamw };
 /// Parameters with settings of their own; what is left out is the optimizer's. A setting that the optimizer doesn't
 /// have is a ValueError.
 struct ParamGroup {
-  Tensors parameters;
+  Tensors parameters = {};
   std::optional<double> lr = {};
   std::optional<double> weight_decay = {};
   std::optional<double> momentum = {};
@@ -89,13 +89,15 @@ class Optimizer {
     std::int64_t begin = 0;  // its first element, counted over all items
   };
 
-  /// `name` (a literal) is for error texts; `slots` are the names of a state's arrays.
-  Optimizer(const char* name, std::array<std::string_view, kSlots> slots) : name_(name), slot_names_(slots) {}
+  /// `name` (a literal) is for error texts; `slots` are the names of a state's arrays; `defaults` are all settings that
+  /// the optimizer has.
+  Optimizer(const char* name, std::array<std::string_view, kSlots> slots, ParamGroup defaults)
+      : name_(name), slot_names_(slots), defaults_(std::move(defaults)) {}
   /// The end of every constructor.
   void start(std::vector<ParamGroup> groups);
 
-  /// All settings that a group has, with the optimizer's values.
-  virtual ParamGroup defaults(const ParamGroup& group) const = 0;
+  /// All settings that this group has, with the optimizer's values.
+  virtual const ParamGroup& defaults(const ParamGroup&) const { return defaults_; }
   /// ValueError if settings, each in its range, don't fit together.
   virtual void check(const ParamGroup&) const {}
   /// Which of a state's arrays a group needs.
@@ -119,6 +121,7 @@ class Optimizer {
 
   const char* name_;
   std::array<std::string_view, kSlots> slot_names_;
+  ParamGroup defaults_;
   std::vector<ParamGroup> groups_;
   std::vector<State> states_;  // one for each parameter
   std::vector<Item> items_;    // empty between steps; it keeps its memory

@@ -6,19 +6,15 @@
 namespace tapegrad::optim {
 
 RMSprop::RMSprop(std::vector<ParamGroup> groups, const RMSpropOptions& options)
-    : Optimizer("RMSprop", {"square_avg", "momentum_buffer", "grad_avg"}), options_(options) {
+    : Optimizer("RMSprop", {"square_avg", "momentum_buffer", "grad_avg"},
+                {.lr = options.lr,
+                 .weight_decay = options.weight_decay,
+                 .momentum = options.momentum,
+                 .eps = options.eps,
+                 .alpha = options.alpha,
+                 .centered = options.centered,
+                 .maximize = options.maximize}) {
   start(std::move(groups));
-}
-
-ParamGroup RMSprop::defaults(const ParamGroup&) const {
-  return {.parameters = {},
-          .lr = options_.lr,
-          .weight_decay = options_.weight_decay,
-          .momentum = options_.momentum,
-          .eps = options_.eps,
-          .alpha = options_.alpha,
-          .centered = options_.centered,
-          .maximize = options_.maximize};
 }
 
 void RMSprop::check(const ParamGroup& group) const {

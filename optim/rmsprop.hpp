@@ -24,14 +24,11 @@ class RMSprop final : public Optimizer {
   explicit RMSprop(std::vector<ParamGroup> groups, const RMSpropOptions& options = {});
 
  private:
-  ParamGroup defaults(const ParamGroup&) const override;
   void check(const ParamGroup& group) const override;
   std::array<bool, kSlots> needs(const ParamGroup& group) const override {
     return {true, *group.momentum > 0, *group.centered};
   }
   void update(const Item& item, std::int64_t begin, std::int64_t end) const override;
-
-  RMSpropOptions options_;
 };
 
 }  // namespace tapegrad::optim

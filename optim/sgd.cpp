@@ -6,18 +6,14 @@
 namespace tapegrad::optim {
 
 SGD::SGD(std::vector<ParamGroup> groups, const SGDOptions& options)
-    : Optimizer("SGD", {"momentum_buffer"}), options_(options) {
+    : Optimizer("SGD", {"momentum_buffer"},
+                {.lr = options.lr,
+                 .weight_decay = options.weight_decay,
+                 .momentum = options.momentum,
+                 .dampening = options.dampening,
+                 .nesterov = options.nesterov,
+                 .maximize = options.maximize}) {
   start(std::move(groups));
-}
-
-ParamGroup SGD::defaults(const ParamGroup&) const {
-  return {.parameters = {},
-          .lr = options_.lr,
-          .weight_decay = options_.weight_decay,
-          .momentum = options_.momentum,
-          .dampening = options_.dampening,
-          .nesterov = options_.nesterov,
-          .maximize = options_.maximize};
 }
 
 void SGD::check(const ParamGroup& group) const {

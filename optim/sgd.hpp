@@ -23,12 +23,9 @@ class SGD final : public Optimizer {
   explicit SGD(std::vector<ParamGroup> groups, const SGDOptions& options = {});
 
  private:
-  ParamGroup defaults(const ParamGroup&) const override;
   void check(const ParamGroup& group) const override;
   std::array<bool, kSlots> needs(const ParamGroup& group) const override;
   void update(const Item& item, std::int64_t begin, std::int64_t end) const override;
-
-  SGDOptions options_;
 };
 
 }  // namespace tapegrad::optim
