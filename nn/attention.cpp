@@ -6,24 +6,12 @@
 #include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/shaping.hpp>
 #include <tapegrad/core/require.hpp>
-#include <tapegrad/nn/composed_attention.hpp>
-#include <tapegrad/nn/fused_attention.hpp>
+#include <tapegrad/nn/attention_paths.hpp>
 
 namespace tapegrad::nn {
 namespace {
 
 constexpr const char* kName = "scaled_dot_product_attention";
-
-Shape leading(const Tensor& x) { return x.shape().sub(0, x.rank() - 2); }
-
-void check_operand(const char* what, const Tensor& x, const Tensor& query) {
-  require<ShapeError>(x.rank() >= 2, "{}: {} must have at least two dimensions, [..., length, width]; got {}", kName,
-                      what, x.shape());
-  require<DtypeError>(
-      is_floating(x.dtype()) && x.dtype() == query.dtype(),
-      "{}: query, key and value must have one floating dtype; got {} {} beside query {}; convert with .to()", kName,
-      what, x.dtype(), query.dtype());
-}
 
 /// How many heads of the query read one head of the key.
 std::int64_t checked_group(const Tensor& query, const Tensor& key, const Tensor& value) {
@@ -59,7 +47,7 @@ void check_key_lengths(const Tensor& lengths, const Shape& scores) {
       lengths.dtype() == int64,
       "{}: key_lengths must be int64, a number of keys for each item; got {}; convert with .to(tapegrad::int64)", kName,
       lengths.dtype());
-  const Shape items = scores.sub(0, scores.rank() - 2);
+  const Shape items = leading(scores);
   require<ShapeError>(is_broadcastable_to(lengths.shape(), items),
                       "{}: key_lengths must broadcast to the leading dimensions {} of the scores {}; got {}; lengths "
                       "[N] of items with heads are passed as [N, 1]",
@@ -88,16 +76,11 @@ void check_options(const AttentionOptions& options, Dtype dtype, const Shape& sc
 
 /// Checks the operands and returns the shape of the scores, [..., L, S].
 Shape checked_scores(const Tensor& query, const Tensor& key, const Tensor& value, bool grouped) {
-  check_operand("query", query, query);
-  check_operand("key", key, query);
-  check_operand("value", value, query);
+  check_operands(kName, query, key, value);
   require<ShapeError>(
       key.size(-1) == query.size(-1),
       "{}: key must be as wide as query, since scores are their products; got key {} and query {}; project one of them",
       kName, key.shape(), query.shape());
-  require<ShapeError>(value.size(-2) == key.size(-2),
-                      "{}: value must be as long as key, one value for each key; got value {} and key {}", kName,
-                      value.shape(), key.shape());
   const std::int64_t group = grouped ? checked_group(query, key, value) : 1;
   Shape scores = broadcast_leading("key", key, group, leading(query));
   broadcast_leading("value", value, group, scores);
@@ -157,7 +140,7 @@ AttentionCall prepared(const Tensor& query, const Tensor& key, const Tensor& val
                      options.scale.value_or(1.0 / std::sqrt(width)),
                      options.dropout_p,
                      scores,
-                     scores.sub(0, scores.rank() - 2)};
+                     leading(scores)};
   if (!options.enable_gqa) return call;
   const std::int64_t heads = key.size(-3);
   for (Tensor* x : {&call.query, &call.bias, &call.mask}) *x = in_groups(*x, -3, heads);
@@ -174,7 +157,7 @@ Tensor merged(const Tensor& x, bool grouped) { return grouped && x.defined() ? f
 
 /// The values' leading dimensions are more than those of the scores: one weight, and one draw of dropout, is for many.
 bool has_more_values(const AttentionCall& call) {
-  return !is_broadcastable_to(leading(call.value), call.scores.sub(0, call.scores.rank() - 2));
+  return !is_broadcastable_to(leading(call.value), leading(call.scores));
 }
 
 /// Number `number` in row-major order of what has the leading dimensions `items`, or broadcasts to them.
@@ -192,7 +175,7 @@ Tensor item(const Tensor& x, Shape items, std::int64_t number, int trailing = 2)
 
 /// The call for some rows of one item, without values.
 AttentionCall rows_of(const AttentionCall& call, std::int64_t number, std::int64_t first, std::int64_t rows) {
-  const Shape items = call.scores.sub(0, call.scores.rank() - 2);
+  const Shape items = leading(call.scores);
   const std::int64_t queries = call.query.size(-2);
   AttentionCall part = call;
   for (Tensor* x : {&part.query, &part.bias, &part.mask}) {
@@ -214,6 +197,20 @@ void check_inside(const char* what, std::int64_t first, std::int64_t count, std:
 }
 
 }  // namespace
+
+void check_operands(const char* operation, const Tensor& query, const Tensor& key, const Tensor& value) {
+  for (const auto& [what, x] : {std::pair{"query", &query}, {"key", &key}, {"value", &value}}) {
+    require<ShapeError>(x->rank() >= 2, "{}: {} must have at least two dimensions, [..., length, width]; got {}",
+                        operation, what, x->shape());
+    require<DtypeError>(
+        is_floating(x->dtype()) && x->dtype() == query.dtype(),
+        "{}: query, key and value must have one floating dtype; got {} {} beside query {}; convert with .to()",
+        operation, what, x->dtype(), query.dtype());
+  }
+  require<ShapeError>(value.size(-2) == key.size(-2),
+                      "{}: value must be as long as key, one value for each key; got value {} and key {}", operation,
+                      value.shape(), key.shape());
+}
 
 Tensor AttentionResult::weights_of(std::int64_t batch, std::int64_t head, std::int64_t first_row,
                                    std::int64_t rows) const {

@@ -1,4 +1,4 @@
-#include <tapegrad/nn/composed_attention.hpp>
+#include <tapegrad/nn/attention_paths.hpp>
 
 #include <limits>
 

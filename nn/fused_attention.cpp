@@ -1,4 +1,4 @@
-#include <tapegrad/nn/fused_attention.hpp>
+#include <tapegrad/nn/attention_paths.hpp>
 
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
@@ -6,7 +6,6 @@
 #include <tapegrad/autograd/reductions.hpp>
 #include <tapegrad/core/kernels/attention.hpp>
 #include <tapegrad/core/kernels/dropout.hpp>
-#include <tapegrad/nn/composed_attention.hpp>
 
 namespace tapegrad::nn {
 namespace {
@@ -19,15 +18,13 @@ Shape with(Shape leading, std::int64_t rows, std::int64_t columns) {
 
 /// The kernel's view of a call: every operand has all leading dimensions, those of the values included.
 kernels::AttentionInputs inputs_of(const AttentionCall& call, RandomState random) {
-  const int rank = call.scores.rank();
-  const Shape leading =
-      broadcast_shapes("attention", call.value.shape().sub(0, call.value.rank() - 2), call.scores.sub(0, rank - 2));
-  const Shape scores = with(leading, call.scores[rank - 2], call.scores[rank - 1]);
-  const auto operand = [&](const Tensor& x) { return x.array().expanded(with(leading, x.size(-2), x.size(-1))); };
+  const Shape items = broadcast_shapes("attention", leading(call.value), leading(call.scores));
+  const auto operand = [&](const Tensor& x) { return x.array().expanded(with(items, x.size(-2), x.size(-1))); };
+  const Shape scores = with(items, call.query.size(-2), call.key.size(-2));
   Array mask = call.mask.defined() ? call.mask.array().converted(boolean).expanded(scores) : Array();
   return {operand(call.query), operand(call.key),
           operand(call.value), call.bias.defined() ? call.bias.array() : Array(),
-          std::move(mask),     call.key_lengths.defined() ? call.key_lengths.array().expanded(leading) : Array(),
+          std::move(mask),     call.key_lengths.defined() ? call.key_lengths.array().expanded(items) : Array(),
           call.band,           call.scale,
           call.dropout,        random};
 }

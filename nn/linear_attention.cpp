@@ -7,7 +7,7 @@
 #include <tapegrad/autograd/reductions.hpp>
 #include <tapegrad/autograd/shaping.hpp>
 #include <tapegrad/core/require.hpp>
-#include <tapegrad/nn/composed_attention.hpp>
+#include <tapegrad/nn/attention_paths.hpp>
 
 namespace tapegrad::nn {
 namespace {
@@ -15,21 +15,10 @@ namespace {
 constexpr const char* kName = "linear_attention";
 
 void check(const Tensor& query, const Tensor& key, const Tensor& value, bool is_causal) {
-  for (const auto& [what, x] : {std::pair{"query", query}, {"key", key}, {"value", value}}) {
-    require<ShapeError>(x.rank() >= 2, "{}: {} must have at least two dimensions, [..., length, width]; got {}", kName,
-                        what, x.shape());
-    require<DtypeError>(
-        is_floating(x.dtype()) && x.dtype() == query.dtype(),
-        "{}: query, key and value must have one floating dtype; got {} {} beside query {}; convert with .to()", kName,
-        what, x.dtype(), query.dtype());
-  }
-  require<ShapeError>(value.size(-2) == key.size(-2),
-                      "{}: value must be as long as key, one value for each key; got value {} and key {}", kName,
-                      value.shape(), key.shape());
+  check_operands(kName, query, key, value);
   require<ShapeError>(!is_causal || query.size(-2) == key.size(-2),
                       "{}: a causal call takes as many queries as keys; got query {} and key {}", kName, query.shape(),
                       key.shape());
-  const auto leading = [](const Tensor& x) { return x.shape().sub(0, x.rank() - 2); };
   broadcast_shapes(kName, broadcast_shapes(kName, leading(query), leading(key)), leading(value));
 }
 

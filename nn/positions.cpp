@@ -1,6 +1,7 @@
 #include <tapegrad/nn/positions.hpp>
 
 #include <cmath>
+#include <mutex>
 
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
@@ -8,9 +9,31 @@
 #include <tapegrad/autograd/shaping.hpp>
 #include <tapegrad/core/require.hpp>
 #include <tapegrad/nn/init.hpp>
-#include <tapegrad/nn/position_table.hpp>
 
 namespace tapegrad::nn {
+
+/// Rows that depend on the position alone, kept between calls.
+class PositionTable {
+ public:
+  /// The element of `column` at a position, given its angle there, position times rates[column].
+  using Formula = double (*)(double angle, std::size_t column, std::size_t width);
+
+  PositionTable(std::vector<double> rates, Formula formula) : rates_(std::move(rates)), formula_(formula) {}
+
+  /// Positions offset ... offset + length - 1, [length, width]. A call whose rows are not there makes them from
+  /// `offset` on, at least kAhead, so that token after token finds its row. May be called from several threads.
+  Tensor rows(std::int64_t offset, std::int64_t length, Dtype dtype);
+
+ private:
+  static constexpr std::int64_t kAhead = 256;
+
+  std::vector<double> rates_;
+  Formula formula_;
+  std::mutex mutex_;
+  std::int64_t first_ = 0;
+  Tensor kept_;
+};
+
 namespace {
 
 void check_width(const char* operation, std::int64_t width) {
