@@ -5,12 +5,12 @@
 #include <string>
 #include <tapegrad/core/error.hpp>
 
-/// The text of the tapegrad::Error that f throws.
-template <class F>
+/// The text of the tapegrad::Error, or the subclass E of it, that f throws.
+template <class E = tapegrad::Error, class F>
 std::string error_of(F&& f) {
   try {
     f();
-  } catch (const tapegrad::Error& error) {
+  } catch (const E& error) {
     return error.what();
   }
   return "nothing was thrown";

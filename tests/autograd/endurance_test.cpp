@@ -1,9 +1,8 @@
 // Long chains in linear time, and many steps in constant memory.
-#include <pthread.h>
-
 #include <ctime>
 
 #include "expectations.hpp"
+#include "small_stack.hpp"
 
 namespace tapegrad {
 namespace {
@@ -13,21 +12,6 @@ double seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-/// Runs `action` on a thread whose stack has 1 MiB.
-void run_on_small_stack(std::function<void()> action) {
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  ASSERT_EQ(pthread_attr_setstacksize(&attributes, 1 << 20), 0);
-  pthread_t thread;
-  const auto run = [](void* context) -> void* {
-    (*static_cast<std::function<void()>*>(context))();
-    return nullptr;
-  };
-  ASSERT_EQ(pthread_create(&thread, &attributes, run, &action), 0);
-  pthread_join(thread, nullptr);
-  pthread_attr_destroy(&attributes);
 }
 
 /// Builds, sweeps (by backward and by grad) and destroys a chain.

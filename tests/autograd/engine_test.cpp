@@ -1,6 +1,5 @@
 // The tape and the sweep: what is computed, what is refused, what is freed.
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <cmath>
 #include <functional>
@@ -8,6 +7,8 @@
 #include <tapegrad/tapegrad.hpp>
 #include <thread>
 #include <vector>
+
+#include "small_stack.hpp"
 
 namespace tapegrad {
 namespace {
@@ -36,21 +37,6 @@ bool names(const std::string& text, std::initializer_list<const char*> words) {
       return false;
     }
   return true;
-}
-
-/// Runs `action` on a thread whose stack has 1 MiB.
-void run_on_small_stack(std::function<void()> action) {
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  ASSERT_EQ(pthread_attr_setstacksize(&attributes, 1 << 20), 0);
-  pthread_t thread;
-  const auto run = [](void* context) -> void* {
-    (*static_cast<std::function<void()>*>(context))();
-    return nullptr;
-  };
-  ASSERT_EQ(pthread_create(&thread, &attributes, run, &action), 0);
-  pthread_join(thread, nullptr);
-  pthread_attr_destroy(&attributes);
 }
 
 TEST(Engine, AMillionOperationsFitASmallStack) {

@@ -4,20 +4,12 @@
 #include <cmath>
 #include <tapegrad/tapegrad.hpp>
 
+#include "error_texts.hpp"
+
 namespace tapegrad {
 namespace {
 
 const std::vector<std::string> kWords = {"The", "cat", "sat", "down"};
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "(no error)";
-}
 
 TEST(AttentionMap, TableHasLabelsAndSums) {
   const Tensor weights = tensor({{1.0, 0.0}, {0.25, 0.5}});
@@ -98,15 +90,15 @@ TEST(AttentionMap, Statistics) {
 }
 
 TEST(AttentionMap, Errors) {
-  EXPECT_NE(message_of([] {
+  EXPECT_NE(error_of([] {
               nn::attention_table(zeros({2, 4, 4}));
             }).find("got [2, 4, 4]; select an item"),
             std::string::npos);
-  EXPECT_NE(message_of([] {
+  EXPECT_NE(error_of([] {
               nn::attention_table(zeros({4, 4}), {"a", "b"});
             }).find("tokens must name 4 positions"),
             std::string::npos);
-  EXPECT_NE(message_of([] {
+  EXPECT_NE(error_of([] {
               nn::attention_blocks(zeros({4, 4}), kWords, 8);
             }).find("columns must hold"),
             std::string::npos);

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <tapegrad/tapegrad.hpp>
 
+#include "error_texts.hpp"
+
 namespace tapegrad {
 namespace {
 
@@ -15,16 +17,6 @@ constexpr double kMb = 1 << 20;
 const AttentionProfilerOptions kQuick = {.iterations = 2, .warmup = 1};
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "(no error)";
-}
 
 TEST(AttentionComplexityTest, CountsAreExact) {
   const auto rows = nn::attention_complexity();
@@ -44,8 +36,8 @@ TEST(AttentionComplexityTest, CountsAreExact) {
     }
   }
   EXPECT_EQ(nn::attention_complexity({1024})[0].matrix_kb / 1024, 4.0);
-  EXPECT_TRUE(contains(message_of([] { nn::attention_complexity({16, 0}); }), "got length 0 and width 64"));
-  EXPECT_TRUE(contains(message_of([] { nn::attention_complexity({4'000'000'000}); }), "must be below 2^63"));
+  EXPECT_TRUE(contains(error_of([] { nn::attention_complexity({16, 0}); }), "got length 0 and width 64"));
+  EXPECT_TRUE(contains(error_of([] { nn::attention_complexity({4'000'000'000}); }), "must be below 2^63"));
   EXPECT_THROW(nn::attention_complexity({16}, std::numeric_limits<std::int64_t>::max()), ValueError);
 }
 
@@ -95,7 +87,7 @@ TEST(AttentionPlanTest, TheCrossingIsWhereTheCostsAreEqual) {
   options.length = static_cast<std::int64_t>(plan.memory_crossing_length);
   plan = nn::plan_attention(options);
   EXPECT_EQ(plan.weights_bytes, static_cast<double>(options.length) * 4 * 128 * 4);
-  EXPECT_TRUE(contains(message_of([] { nn::plan_attention({.heads = 0}); }), "heads must be positive; got 0"));
+  EXPECT_TRUE(contains(error_of([] { nn::plan_attention({.heads = 0}); }), "heads must be positive; got 0"));
 }
 
 TEST(AttentionProfilerTest, TimingComparesWithTheLengthBefore) {
@@ -248,14 +240,14 @@ TEST(AttentionProfilerTest, ProgressReachesTheEndAndNothingIsLeftBehind) {
 
 TEST(AttentionProfilerTest, ErrorsAreReported) {
   const AttentionProfiler profiler(kQuick);
-  EXPECT_TRUE(contains(message_of([&] { profiler.timing({}); }), "lengths must be at least 1, positive, and increase"));
-  EXPECT_TRUE(contains(message_of([&] { profiler.memory({8, 8}); }), "got [8, 8]"));
-  EXPECT_TRUE(contains(message_of([&] { profiler.memory({-1}); }), "got [-1]"));
-  EXPECT_TRUE(contains(message_of([&] { profiler.profile_scaling({64}); }), "at least 2"));
-  EXPECT_TRUE(contains(message_of([&] { profiler.profile_scaling({4, 8}, 0); }), "width must be positive; got 0"));
-  EXPECT_TRUE(contains(message_of([&] { profiler.multi_head_efficiency({3}, 8, 16); }), "divisible"));
-  EXPECT_TRUE(contains(message_of([] { AttentionProfiler({.iterations = 0}); }), "iterations"));
-  EXPECT_TRUE(contains(message_of([] { AttentionProfiler({.dtype = int64}); }), "got int64"));
+  EXPECT_TRUE(contains(error_of([&] { profiler.timing({}); }), "lengths must be at least 1, positive, and increase"));
+  EXPECT_TRUE(contains(error_of([&] { profiler.memory({8, 8}); }), "got [8, 8]"));
+  EXPECT_TRUE(contains(error_of([&] { profiler.memory({-1}); }), "got [-1]"));
+  EXPECT_TRUE(contains(error_of([&] { profiler.profile_scaling({64}); }), "at least 2"));
+  EXPECT_TRUE(contains(error_of([&] { profiler.profile_scaling({4, 8}, 0); }), "width must be positive; got 0"));
+  EXPECT_TRUE(contains(error_of([&] { profiler.multi_head_efficiency({3}, 8, 16); }), "divisible"));
+  EXPECT_TRUE(contains(error_of([] { AttentionProfiler({.iterations = 0}); }), "iterations"));
+  EXPECT_TRUE(contains(error_of([] { AttentionProfiler({.dtype = int64}); }), "got int64"));
   EXPECT_THROW(nn::trade_off({}), ValueError);
   EXPECT_THROW(nn::recommendations({}, {}), ValueError);
   AttentionProfilerOptions failing = kQuick;

@@ -4,6 +4,8 @@
 
 #include <tapegrad/tapegrad.hpp>
 
+#include "error_texts.hpp"
+
 namespace tg = tapegrad;
 namespace nn = tapegrad::nn;
 
@@ -35,15 +37,6 @@ std::vector<std::string> names(const std::vector<tg::NamedTensor>& list) {
   std::vector<std::string> result;
   for (const auto& [name, tensor] : list) result.push_back(name);
   return result;
-}
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const tg::Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 bool has(const std::string& text, const std::string& word) { return text.find(word) != std::string::npos; }

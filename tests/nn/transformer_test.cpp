@@ -2,6 +2,8 @@
 
 #include <tapegrad/tapegrad.hpp>
 
+#include "error_texts.hpp"
+
 namespace tg = tapegrad;
 namespace nn = tapegrad::nn;
 
@@ -111,16 +113,6 @@ TEST(TransformerLayers, GradientsOfADecoderLayerAreRight) {
     const auto second = tg::autograd::gradgradcheck(call, {x, memory});
     EXPECT_TRUE(second) << second.to_string();
   }
-}
-
-template <class F>
-std::string error_of(const F& f) {
-  try {
-    f();
-  } catch (const tg::Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(TransformerLayers, MistakesAreNamed) {
