@@ -148,9 +148,7 @@ std::string profile::table() const {
 void profile::save_chrome_trace(const std::string& path) const {
   Trace trace(*recording_);
   for (const Event& event : recording_->events()) trace.add(event);
-  const std::string text = trace.text();
-  const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(text))};
-  core::write_file_atomically("save_chrome_trace", path, pieces);
+  core::write_file_atomically("save_chrome_trace", path, trace.text());
 }
 
 }  // namespace tapegrad::autograd

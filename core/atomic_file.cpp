@@ -121,6 +121,11 @@ void write_file_atomically(const char* operation, const std::string& path,
   file.replace_target();
 }
 
+void write_file_atomically(const char* operation, const std::string& path, std::string_view text) {
+  const std::span<const std::byte> piece = std::as_bytes(std::span(text));
+  write_file_atomically(operation, path, {&piece, 1});
+}
+
 void write_file_atomically(const char* operation, const std::string& path,
                            const std::function<std::span<const std::byte>()>& next_piece) {
   remove_abandoned(path);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace tapegrad::core {
 
@@ -13,6 +14,7 @@ namespace tapegrad::core {
 /// What a killed process has left beside it is removed by the next write.
 void write_file_atomically(const char* operation, const std::string& path,
                            std::span<const std::span<const std::byte>> pieces);
+void write_file_atomically(const char* operation, const std::string& path, std::string_view text);
 /// The same with pieces that are made one at a time, until one is empty.
 void write_file_atomically(const char* operation, const std::string& path,
                            const std::function<std::span<const std::byte>()>& next_piece);

@@ -48,12 +48,9 @@ std::string layer_json(const Tensor& weights) {
 /// No "<" may stand in a script of a page: in a string of JSON it can be written otherwise.
 std::string tokens_json(std::vector<std::string> tokens) {
   for (std::string& token : tokens) token = visible_token(token);
-  std::string text, json = nlohmann::json(tokens).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-  for (const char c : json)
-    if (c == '<')
-      text += "\\u003c";
-    else
-      text += c;
+  std::string text;
+  for (const char c : nlohmann::json(tokens).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace))
+    text += c == '<' ? "\\u003c" : std::string(1, c);
   return text;
 }
 
@@ -64,11 +61,9 @@ void write_attention_html(const std::string& path, const Tensors& layers, const 
   std::string data = fmt::format(R"({{"tokens":{},"layers":[)", tokens_json(tokens));
   for (std::size_t i = 0; i < layers.size(); ++i) data += (i ? "," : "") + layer_json(layers[i]);
   data += "]}";
-  const std::size_t place = kPage.find(kPlaceOfData);
-  const std::string_view parts[] = {kPage.substr(0, place), data, kPage.substr(place + kPlaceOfData.size())};
-  const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(parts[0])), std::as_bytes(std::span(parts[1])),
-                                               std::as_bytes(std::span(parts[2]))};
-  core::write_file_atomically(kName, path, pieces);
+  std::string page(kPage);
+  page.replace(page.find(kPlaceOfData), kPlaceOfData.size(), data);
+  core::write_file_atomically(kName, path, page);
 }
 
 void write_heatmap_svg(const std::string& path, const Tensor& matrix) {
@@ -90,8 +85,7 @@ void write_heatmap_svg(const std::string& path, const Tensor& matrix) {
                          place % columns, place / columns, values[i] / largest);
   }
   svg += "</svg>\n";
-  const std::span<const std::byte> piece = std::as_bytes(std::span(svg));
-  core::write_file_atomically(kHeatmap, path, {&piece, 1});
+  core::write_file_atomically(kHeatmap, path, svg);
 }
 
 }  // namespace tapegrad::nn

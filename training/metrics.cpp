@@ -8,7 +8,6 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <span>
 
 #include <tapegrad/core/atomic_file.hpp>
 #include <tapegrad/core/require.hpp>
@@ -65,8 +64,7 @@ void Metrics::write(std::int64_t step, const MetricValues& values) {
 }
 
 void Metrics::File::append(const std::string& line) {
-  const std::span<const std::byte> piece = std::as_bytes(std::span(kept));
-  if (!started) core::write_file_atomically("Metrics", path, {&piece, 1});
+  if (!started) core::write_file_atomically("Metrics", path, kept);
   started = true;
   std::ofstream stream(path, std::ios::app);
   stream << line << "\n" << std::flush;

@@ -78,9 +78,7 @@ std::string shown(char32_t character) {
 }
 
 void Tokenizer::save(const std::string& path) const {
-  const std::string text = to_json() + "\n";
-  const std::span<const std::byte> piece = std::as_bytes(std::span(text));
-  core::write_file_atomically("Tokenizer::save", path, {&piece, 1});
+  core::write_file_atomically("Tokenizer::save", path, to_json() + "\n");
 }
 
 std::size_t Tokenizer::checked(std::int64_t token, std::size_t place) const {

@@ -119,11 +119,9 @@ void write_report(const std::string& path, const History& history, const ReportF
   std::string data;
   for (const char c : page.dump(-1, ' ', true, json::error_handler_t::replace))
     data += c == '<' ? "\\u003c" : std::string(1, c);
-  const std::size_t place = kPage.find(kPlaceOfData);
-  const std::string_view parts[] = {kPage.substr(0, place), data, kPage.substr(place + kPlaceOfData.size())};
-  const std::span<const std::byte> pieces[] = {std::as_bytes(std::span(parts[0])), std::as_bytes(std::span(parts[1])),
-                                               std::as_bytes(std::span(parts[2]))};
-  tg::core::write_file_atomically("report", path, pieces);
+  std::string text(kPage);
+  text.replace(text.find(kPlaceOfData), kPlaceOfData.size(), data);
+  tg::core::write_file_atomically("report", path, text);
 }
 
 }  // namespace toy_lm
