@@ -10,79 +10,50 @@
 
 namespace tapegrad::optim {
 
-// What a schedule is told. rate(base, step) is its formula, for a group whose own rate is `base`; check() throws
-// ValueError for settings out of range; span() is how many steps show what it does.
+// What a schedule is told, and its formula: `base` is the group's own rate.
 
 /// base gamma^floor(step / step_size).
 struct StepLROptions {
-  static constexpr const char* kName = "StepLR";
   std::int64_t step_size = 0;
   double gamma = 0.1;
-  void check() const;
-  double rate(double base, std::int64_t step) const;
-  std::int64_t span() const { return 4 * step_size; }
 };
 
 /// base gamma^(how many milestones are at or before step).
 struct MultiStepLROptions {
-  static constexpr const char* kName = "MultiStepLR";
   std::vector<std::int64_t> milestones;
   double gamma = 0.1;
-  void check() const;
-  double rate(double base, std::int64_t step) const;
-  std::int64_t span() const;
 };
 
 /// base gamma^step.
 struct ExponentialLROptions {
-  static constexpr const char* kName = "ExponentialLR";
   double gamma = 0.0;
-  void check() const;
-  double rate(double base, std::int64_t step) const;
-  std::int64_t span() const { return 100; }
 };
 
 /// base times a factor that goes in a straight line from start_factor to end_factor, where it is from total_iters on.
 struct LinearLROptions {
-  static constexpr const char* kName = "LinearLR";
   double start_factor = 1.0 / 3;
   double end_factor = 1.0;
   std::int64_t total_iters = 5;
-  void check() const;
-  double rate(double base, std::int64_t step) const;
-  std::int64_t span() const { return 2 * total_iters; }
 };
 
 /// base factor for total_iters steps, then base.
 struct ConstantLROptions {
-  static constexpr const char* kName = "ConstantLR";
   double factor = 1.0 / 3;
   std::int64_t total_iters = 5;
-  void check() const;
-  double rate(double base, std::int64_t step) const;
-  std::int64_t span() const { return 2 * total_iters; }
 };
 
 /// eta_min + (base - eta_min) (1 + cos(pi step / T_max)) / 2; it goes up again after T_max.
 struct CosineAnnealingLROptions {
-  static constexpr const char* kName = "CosineAnnealingLR";
   std::int64_t T_max = 0;
   double eta_min = 0.0;
-  void check() const;
-  double rate(double base, std::int64_t step) const;
-  std::int64_t span() const { return T_max + 1; }
 };
 
 /// Half a cosine from base to eta_min over T_0 steps, again and again, each T_mult times as long as the one before
 /// (Loshchilov and Hutter, 2016).
 struct CosineAnnealingWarmRestartsOptions {
-  static constexpr const char* kName = "CosineAnnealingWarmRestarts";
   std::int64_t T_0 = 0;
   std::int64_t T_mult = 1;
   double eta_min = 0.0;
-  void check() const;
-  double rate(double base, std::int64_t step) const;
-  std::int64_t span() const { return T_0 * (1 + T_mult + T_mult * T_mult); }
 };
 
 enum class Anneal { cos, linear };
@@ -90,7 +61,6 @@ enum class Anneal { cos, linear };
 /// From max_lr / div_factor up to max_lr for pct_start of total_steps, then down to max_lr / div_factor /
 /// final_div_factor, where it stays (Smith and Topin, 2017). Momentum is left alone.
 struct OneCycleLROptions {
-  static constexpr const char* kName = "OneCycleLR";
   /// Every group's highest rate; when left out, base.
   std::optional<double> max_lr = {};
   std::int64_t total_steps = 0;
@@ -98,54 +68,46 @@ struct OneCycleLROptions {
   Anneal anneal = Anneal::cos;
   double div_factor = 25.0;
   double final_div_factor = 1e4;
-  void check() const;
-  double rate(double base, std::int64_t step) const;
-  std::int64_t span() const { return total_steps; }
 };
 
 /// base lr_lambda(step).
 struct LambdaLROptions {
-  static constexpr const char* kName = "LambdaLR";
   std::function<double(std::int64_t step)> lr_lambda;
-  void check() const;
-  double rate(double base, std::int64_t step) const { return base * lr_lambda(step); }
-  std::int64_t span() const { return 100; }
 };
 
 /// Linear warm-up, (step + 1) / warmup_steps of base; then half a cosine down to min_lr at total_steps, and constant.
 struct CosineOptions {
-  static constexpr const char* kName = "CosineSchedule";
   std::int64_t total_steps = 0;
   std::int64_t warmup_steps = 0;
   double min_lr = 0.0;
-  void check() const;
-  double rate(double base, std::int64_t step) const;
-  std::int64_t span() const { return total_steps + 1; }
 };
 
-/// Any of the options above, checked.
+struct SequentialLROptions;
+
+/// Any of these options, checked: ValueError for settings out of range.
 struct Curve {
-  template <class Options>
-  requires requires { Options::kName; }
-  Curve(const Options& options)
-      : name(Options::kName),
-        rate([options](double base, std::int64_t step) { return options.rate(base, step); }),
-        span(options.span()) {
-    options.check();
-  }
+  Curve(const StepLROptions& options);
+  Curve(const MultiStepLROptions& options);
+  Curve(const ExponentialLROptions& options);
+  Curve(const LinearLROptions& options);
+  Curve(const ConstantLROptions& options);
+  Curve(const CosineAnnealingLROptions& options);
+  Curve(const CosineAnnealingWarmRestartsOptions& options);
+  Curve(const OneCycleLROptions& options);
+  Curve(const LambdaLROptions& options);
+  Curve(const CosineOptions& options);
+  Curve(const SequentialLROptions& options);
+
   const char* name;
   std::function<double(double base, std::int64_t step)> rate;
+  /// How many steps show what it does.
   std::int64_t span;
 };
 
 /// One after the other: number i begins, with its own step 0, at milestones[i - 1].
 struct SequentialLROptions {
-  static constexpr const char* kName = "SequentialLR";
   std::vector<Curve> schedules;
   std::vector<std::int64_t> milestones;
-  void check() const;
-  double rate(double base, std::int64_t step) const;
-  std::int64_t span() const;
 };
 
 /// Sets the optimizer's rates step by step. The rates that the groups have when it is made (or when they are added) are
