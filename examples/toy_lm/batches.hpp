@@ -6,10 +6,7 @@
 
 namespace toy_lm {
 
-struct Batch {
-  tg::Tensor ids;      // [batch, context]
-  tg::Tensor targets;  // the same, one token later
-};
+using Batch = tg::data::TextBatch;
 
 /// Windows that start anywhere, from this thread's random generator.
 Batch random_batch(const std::vector<std::int64_t>& tokens, std::int64_t batch, std::int64_t context);

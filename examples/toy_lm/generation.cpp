@@ -13,10 +13,9 @@ namespace toy_lm {
 namespace {
 
 void check(const GenerateOptions& options) {
-  if (options.tokens < 0) throw BadInput(fmt::format("--tokens: must be at least 0; got {}", options.tokens));
-  if (options.sampler.top_k < 0)
-    throw BadInput(fmt::format("--top-k: must be at least 0; got {}", options.sampler.top_k));
-  if (options.seed < 0) throw BadInput(fmt::format("--seed: must be at least 0; got {}", options.seed));
+  at_least("--tokens", options.tokens, 0);
+  at_least("--top-k", options.sampler.top_k, 0);
+  at_least("--seed", options.seed, 0);
   const double temperature = options.sampler.temperature;
   if (!(temperature >= 0) || std::isinf(temperature))
     throw BadInput(fmt::format("--temperature: must be at least 0; got {}", temperature));

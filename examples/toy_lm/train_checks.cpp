@@ -13,10 +13,6 @@
 namespace toy_lm {
 namespace {
 
-void at_least(const char* option, std::int64_t value, std::int64_t smallest) {
-  if (value < smallest) throw BadInput(fmt::format("{}: must be at least {}; got {}", option, smallest, value));
-}
-
 void in_range(const char* option, double value, bool fits, const char* range) {
   if (!fits || !std::isfinite(value)) throw BadInput(fmt::format("{}: must be {}; got {}", option, range, value));
 }
@@ -38,8 +34,6 @@ void check_memory(const TrainOptions& options) {
                     options.batch, options.model.context, options.model.layers, options.model.width, needed / kGibibyte,
                     there / kGibibyte));
 }
-
-bool all_finite(const tg::Tensor& x) { return tg::all(tg::isfinite(x)).item() != 0; }
 
 }  // namespace
 
@@ -110,9 +104,8 @@ std::string describe_not_finite(const Gpt& model, std::int64_t step, const std::
 }
 
 void check_finite(const Gpt& model, std::int64_t step, std::int64_t saved_step) {
-  for (const tg::Tensor& parameter : model.parameters())
-    if (!all_finite(parameter.detach()))
-      throw std::runtime_error(describe_not_finite(model, step, "update", NAN, saved_step));
+  if (!tg::first_not_finite(model).empty())
+    throw std::runtime_error(describe_not_finite(model, step, "update", NAN, saved_step));
 }
 
 double clip_gradients(const Gpt& model, double max_norm, std::int64_t step, std::int64_t saved_step) {

@@ -16,7 +16,6 @@
 #include "generation.hpp"
 #include "interrupt.hpp"
 #include "model_file.hpp"
-#include "progress.hpp"
 #include "recipe.hpp"
 #include "report.hpp"
 #include "resume.hpp"
@@ -200,10 +199,8 @@ class Trainer {
 
   /// With random numbers of its own: what is learnt doesn't depend on it.
   void sample_for_report() {
-    const tg::RandomState state = tg::random_state();
-    tg::manual_seed(static_cast<std::uint64_t>(options_.seed));
+    const tg::RandomStateGuard random({static_cast<std::uint64_t>(options_.seed), 0});
     history_.add_sample(step_, sample(options_.model.context));
-    tg::set_random_state(state);
   }
 
   ReportFacts facts(const std::string& row) const {
@@ -269,7 +266,7 @@ class Trainer {
   std::ofstream metrics_;
   std::string rows_;  // the metrics, but for the header
   History history_;
-  Progress progress_;
+  tg::Progress progress_;
   InterruptGuard interrupt_;
   std::vector<double> seconds_;  // of each training step
   double speed_before_ = 0;      // when the run was saved that this one resumes
