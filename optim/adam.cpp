@@ -1,6 +1,6 @@
 #include <tapegrad/optim/adam.hpp>
 
-#include <tapegrad/core/kernels/optimizer_steps.hpp>
+#include <tapegrad/optim/settings.hpp>
 
 namespace tapegrad::optim {
 
@@ -19,17 +19,8 @@ AdamOf<decoupled>::AdamOf(std::vector<ParamGroup> groups, const Options& options
 template <bool decoupled>
 void AdamOf<decoupled>::update(const Item& item, std::int64_t begin, std::int64_t end) const {
   const auto& [mean, square, largest] = item.state->slots;
-  const ParamGroup& group = *item.group;
   core::kernels::adam_step({begin, end}, item.parameter, item.gradient, mean, square,
-                           *group.amsgrad ? largest : core::Array(),
-                           {.lr = *group.lr,
-                            .beta1 = group.betas->first,
-                            .beta2 = group.betas->second,
-                            .eps = *group.eps,
-                            .weight_decay = *group.weight_decay,
-                            .decoupled = decoupled,
-                            .maximize = *group.maximize,
-                            .number = item.state->steps});
+                           *item.group->amsgrad ? largest : core::Array(), decoupled, step_of(item));
 }
 
 template class AdamOf<false>;

@@ -1,6 +1,6 @@
 #include <tapegrad/optim/lion.hpp>
 
-#include <tapegrad/core/kernels/optimizer_steps.hpp>
+#include <tapegrad/optim/settings.hpp>
 
 namespace tapegrad::optim {
 
@@ -14,13 +14,7 @@ Lion::Lion(std::vector<ParamGroup> groups, const LionOptions& options)
 }
 
 void Lion::update(const Item& item, std::int64_t begin, std::int64_t end) const {
-  const ParamGroup& group = *item.group;
-  core::kernels::lion_step({begin, end}, item.parameter, item.gradient, item.state->slots[0],
-                           {.lr = *group.lr,
-                            .beta1 = group.betas->first,
-                            .beta2 = group.betas->second,
-                            .weight_decay = *group.weight_decay,
-                            .maximize = *group.maximize});
+  core::kernels::lion_step({begin, end}, item.parameter, item.gradient, item.state->slots[0], step_of(item));
 }
 
 }  // namespace tapegrad::optim

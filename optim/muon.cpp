@@ -7,9 +7,9 @@
 
 #include <tapegrad/autograd/format.hpp>
 #include <tapegrad/core/kernels/muon.hpp>
-#include <tapegrad/core/kernels/optimizer_steps.hpp>
 #include <tapegrad/core/require.hpp>
 #include <tapegrad/core/threads.hpp>
+#include <tapegrad/optim/settings.hpp>
 
 namespace tapegrad::optim {
 
@@ -62,16 +62,8 @@ std::array<bool, Optimizer::kSlots> Muon::needs(const ParamGroup& group) const {
 }
 
 void Muon::update(const Item& item, std::int64_t begin, std::int64_t end) const {
-  const ParamGroup& group = *item.group;
   core::kernels::adam_step({begin, end}, item.parameter, item.gradient, item.state->slots[1], item.state->slots[2], {},
-                           {.lr = *group.lr,
-                            .beta1 = group.betas->first,
-                            .beta2 = group.betas->second,
-                            .eps = *group.eps,
-                            .weight_decay = *group.weight_decay,
-                            .decoupled = true,
-                            .maximize = false,
-                            .number = item.state->steps});
+                           true, step_of(item));
 }
 
 void Muon::update_all(std::span<Item> items) const {

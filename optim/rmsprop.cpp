@@ -1,7 +1,7 @@
 #include <tapegrad/optim/rmsprop.hpp>
 
-#include <tapegrad/core/kernels/optimizer_steps.hpp>
 #include <tapegrad/core/require.hpp>
+#include <tapegrad/optim/settings.hpp>
 
 namespace tapegrad::optim {
 
@@ -26,12 +26,7 @@ void RMSprop::update(const Item& item, std::int64_t begin, std::int64_t end) con
   const ParamGroup& group = *item.group;
   core::kernels::rmsprop_step({begin, end}, item.parameter, item.gradient, square,
                               *group.momentum > 0 ? buffer : core::Array(), *group.centered ? mean : core::Array(),
-                              {.lr = *group.lr,
-                               .alpha = *group.alpha,
-                               .eps = *group.eps,
-                               .weight_decay = *group.weight_decay,
-                               .momentum = *group.momentum,
-                               .maximize = *group.maximize});
+                              step_of(item));
 }
 
 }  // namespace tapegrad::optim

@@ -1,8 +1,9 @@
-// The settings of a ParamGroup by name, and as tensors of a state dict. Private to the library.
+// The settings of a ParamGroup by name, as tensors of a state dict, and as kernels take them. Private to the library.
 #pragma once
 #include <tuple>
 
 #include <tapegrad/autograd/creation.hpp>
+#include <tapegrad/core/kernels/optimizer_steps.hpp>
 #include <tapegrad/optim/optimizer.hpp>
 
 namespace tapegrad::optim {
@@ -40,6 +41,25 @@ inline void decode(const Tensor& from, std::pair<double, double>& to) {
 template <class T>
 void decode(const Tensor& from, T& to) {
   to = static_cast<T>(from.item());
+}
+
+/// Of an Optimizer's item.
+template <class Item>
+core::kernels::Step step_of(const Item& item) {
+  const ParamGroup& group = *item.group;
+  const auto [beta1, beta2] = group.betas.value_or(std::pair(0.0, 0.0));
+  return {.lr = *group.lr,
+          .weight_decay = *group.weight_decay,
+          .momentum = group.momentum.value_or(0.0),
+          .dampening = group.dampening.value_or(0.0),
+          .beta1 = beta1,
+          .beta2 = beta2,
+          .eps = group.eps.value_or(0.0),
+          .alpha = group.alpha.value_or(0.0),
+          .nesterov = group.nesterov.value_or(false),
+          .maximize = group.maximize.value_or(false),
+          .first = item.first,
+          .number = item.state->steps};
 }
 
 }  // namespace tapegrad::optim

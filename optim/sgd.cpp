@@ -1,7 +1,7 @@
 #include <tapegrad/optim/sgd.hpp>
 
-#include <tapegrad/core/kernels/optimizer_steps.hpp>
 #include <tapegrad/core/require.hpp>
+#include <tapegrad/optim/settings.hpp>
 
 namespace tapegrad::optim {
 
@@ -24,16 +24,8 @@ void SGD::check(const ParamGroup& group) const {
 std::array<bool, Optimizer::kSlots> SGD::needs(const ParamGroup& group) const { return {*group.momentum != 0}; }
 
 void SGD::update(const Item& item, std::int64_t begin, std::int64_t end) const {
-  const ParamGroup& group = *item.group;
-  const bool remembers = *group.momentum != 0;
-  core::kernels::sgd_step({begin, end}, item.parameter, item.gradient, remembers ? item.state->slots[0] : core::Array(),
-                          {.lr = *group.lr,
-                           .momentum = *group.momentum,
-                           .dampening = *group.dampening,
-                           .weight_decay = *group.weight_decay,
-                           .nesterov = *group.nesterov,
-                           .maximize = *group.maximize,
-                           .first = item.first});
+  const core::Array buffer = *item.group->momentum != 0 ? item.state->slots[0] : core::Array();
+  core::kernels::sgd_step({begin, end}, item.parameter, item.gradient, buffer, step_of(item));
 }
 
 }  // namespace tapegrad::optim

@@ -61,8 +61,7 @@ void change_all(const char* name, const Array& array, const F& f) {
 
 }  // namespace
 
-void sgd_step(Elements elements, const Array& parameter, const Array& gradient, const Array& buffer,
-              const SgdStep& step) {
+void sgd_step(Elements elements, const Array& parameter, const Array& gradient, const Array& buffer, const Step& step) {
   dispatch_floating("sgd_step", parameter.dtype(), [&]<class T>(Type<T>) {
     using Batch = xsimd::batch<T>;
     T *const to = parameter.data<T>(), *const memory = data_or_null<T>(buffer);
@@ -85,7 +84,7 @@ void sgd_step(Elements elements, const Array& parameter, const Array& gradient, 
 }
 
 void adam_step(Elements elements, const Array& parameter, const Array& gradient, const Array& mean, const Array& square,
-               const Array& largest, const AdamStep& step) {
+               const Array& largest, bool decoupled, const Step& step) {
   const auto n = static_cast<double>(step.number);
   dispatch_floating("adam_step", parameter.dtype(), [&]<class T>(Type<T>) {
     using Batch = xsimd::batch<T>;
@@ -96,8 +95,8 @@ void adam_step(Elements elements, const Array& parameter, const Array& gradient,
     const Batch root_correction = all_lanes<T>(std::sqrt(1 - std::pow(step.beta2, n)));
     const Batch keep1 = all_lanes<T>(step.beta1), new1 = all_lanes<T>(1 - step.beta1);
     const Batch keep2 = all_lanes<T>(step.beta2), new2 = all_lanes<T>(1 - step.beta2);
-    const Batch shrink = all_lanes<T>(step.decoupled ? 1 - step.lr * step.weight_decay : 1.0);
-    const Batch decay = all_lanes<T>(step.decoupled ? 0.0 : step.weight_decay);
+    const Batch shrink = all_lanes<T>(decoupled ? 1 - step.lr * step.weight_decay : 1.0);
+    const Batch decay = all_lanes<T>(decoupled ? 0.0 : step.weight_decay);
     const Batch sign = all_lanes<T>(step.maximize ? -1 : 1), eps = all_lanes<T>(step.eps);
     for_all<T>(elements, [=](std::int64_t i, auto count) {
       const Batch p = load(to + i, count);
@@ -116,7 +115,7 @@ void adam_step(Elements elements, const Array& parameter, const Array& gradient,
 }
 
 void rmsprop_step(Elements elements, const Array& parameter, const Array& gradient, const Array& square,
-                  const Array& buffer, const Array& mean, const RmspropStep& step) {
+                  const Array& buffer, const Array& mean, const Step& step) {
   dispatch_floating("rmsprop_step", parameter.dtype(), [&]<class T>(Type<T>) {
     using Batch = xsimd::batch<T>;
     T *const to = parameter.data<T>(), *const squares = square.data<T>();
@@ -146,8 +145,7 @@ void rmsprop_step(Elements elements, const Array& parameter, const Array& gradie
   });
 }
 
-void lion_step(Elements elements, const Array& parameter, const Array& gradient, const Array& mean,
-               const LionStep& step) {
+void lion_step(Elements elements, const Array& parameter, const Array& gradient, const Array& mean, const Step& step) {
   dispatch_floating("lion_step", parameter.dtype(), [&]<class T>(Type<T>) {
     using Batch = xsimd::batch<T>;
     T *const to = parameter.data<T>(), *const means = mean.data<T>();

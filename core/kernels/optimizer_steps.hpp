@@ -15,42 +15,25 @@ struct Elements {
   std::int64_t begin, end;
 };
 
-struct SgdStep {
-  double lr, momentum, dampening, weight_decay;
+/// The settings of all rules; each reads its own.
+struct Step {
+  double lr, weight_decay, momentum, dampening, beta1, beta2, eps, alpha;
   bool nesterov, maximize;
-  /// The buffer starts as the gradient.
+  /// Of SGD: the buffer starts as the gradient.
   bool first;
-};
-/// `buffer` is undefined without momentum.
-void sgd_step(Elements elements, const Array& parameter, const Array& gradient, const Array& buffer,
-              const SgdStep& step);
-
-struct AdamStep {
-  double lr, beta1, beta2, eps, weight_decay;
-  /// AdamW: the decay shrinks the parameter instead of entering the gradient.
-  bool decoupled;
-  bool maximize;
   /// Counted from 1.
   std::int64_t number;
 };
-/// `largest` is undefined without amsgrad.
+/// `buffer` is undefined without momentum.
+void sgd_step(Elements elements, const Array& parameter, const Array& gradient, const Array& buffer, const Step& step);
+/// `largest` is undefined without amsgrad. `decoupled`, for AdamW: the decay shrinks the parameter instead of entering
+/// the gradient.
 void adam_step(Elements elements, const Array& parameter, const Array& gradient, const Array& mean, const Array& square,
-               const Array& largest, const AdamStep& step);
-
-struct RmspropStep {
-  double lr, alpha, eps, weight_decay, momentum;
-  bool maximize;
-};
+               const Array& largest, bool decoupled, const Step& step);
 /// `buffer` is undefined without momentum, `mean` unless centered.
 void rmsprop_step(Elements elements, const Array& parameter, const Array& gradient, const Array& square,
-                  const Array& buffer, const Array& mean, const RmspropStep& step);
-
-struct LionStep {
-  double lr, beta1, beta2, weight_decay;
-  bool maximize;
-};
-void lion_step(Elements elements, const Array& parameter, const Array& gradient, const Array& mean,
-               const LionStep& step);
+                  const Array& buffer, const Array& mean, const Step& step);
+void lion_step(Elements elements, const Array& parameter, const Array& gradient, const Array& mean, const Step& step);
 
 /// to = keep to + (1 - keep) from.
 void average_in_place(Elements elements, const Array& to, const Array& from, double keep);
