@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <tapegrad/autograd/format.hpp>
-#include <tapegrad/core/kernels/muon.hpp>
 #include <tapegrad/core/require.hpp>
 #include <tapegrad/core/threads.hpp>
 #include <tapegrad/optim/settings.hpp>
@@ -74,19 +73,12 @@ void Muon::update_all(std::span<Item> items) const {
   // Each matrix on one thread, the large ones first; one alone gets all threads inside its products.
   core::parallel_for(static_cast<std::int64_t>(matrices.size()), [&](std::int64_t i) {
     const Item& item = matrices[static_cast<std::size_t>(i)];
-    const ParamGroup& group = *item.group;
     const auto rows = static_cast<double>(item.parameter.size(0)),
                columns = static_cast<double>(item.parameter.size(1));
-    core::kernels::muon_step(
-        item.parameter, item.gradient, item.state->slots[0],
-        {.lr = *group.lr,
-         .momentum = *group.momentum,
-         .weight_decay = *group.weight_decay,
-         .eps = *group.eps,
-         .nesterov = *group.nesterov,
-         .iterations = *group.ns_steps,
-         .scale = *group.adjust_lr == AdjustLr::original ? std::sqrt(std::max(1.0, rows / columns))
-                                                         : 0.2 * std::sqrt(std::max(rows, columns))});
+    const double scale = *item.group->adjust_lr == AdjustLr::original ? std::sqrt(std::max(1.0, rows / columns))
+                                                                      : 0.2 * std::sqrt(std::max(rows, columns));
+    core::kernels::muon_step(item.parameter, item.gradient, item.state->slots[0], *item.group->ns_steps, scale,
+                             step_of(item));
   });
   sweep({rest, items.end()});
 }

@@ -1,4 +1,4 @@
-#include <tapegrad/core/kernels/muon.hpp>
+#include <tapegrad/core/kernels/optimizer_steps.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,6 @@
 #include <tapegrad/core/dispatch.hpp>
 #include <tapegrad/core/kernels/kernels.hpp>
 #include <tapegrad/core/kernels/map.hpp>
-#include <tapegrad/core/kernels/optimizer_steps.hpp>
 #include <tapegrad/core/kernels/transpose.hpp>
 
 namespace tapegrad::core::kernels {
@@ -85,15 +84,16 @@ Array newton_schulz(Array x, std::int64_t iterations, double eps) {
 
 }  // namespace
 
-void muon_step(const Array& parameter, const Array& gradient, const Array& buffer, const MuonStep& step) {
+void muon_step(const Array& parameter, const Array& gradient, const Array& buffer, std::int64_t iterations,
+               double scale, const Step& step) {
   if (parameter.numel() == 0) return;
   dispatch_floating("muon_step", parameter.dtype(), [&]<class T>(Type<T>) {
     const double kept = step.momentum, fresh = 1 - kept;
     combine<T>(buffer, kept, buffer, fresh, gradient);
     Array direction(parameter.shape(), parameter.dtype());
     combine<T>(direction, step.nesterov ? kept : 1.0, buffer, step.nesterov ? fresh : 0.0, gradient);
-    direction = newton_schulz<T>(std::move(direction), step.iterations, step.eps);
-    combine<T>(parameter, 1 - step.lr * step.weight_decay, parameter, -step.lr * step.scale, direction);
+    direction = newton_schulz<T>(std::move(direction), iterations, step.eps);
+    combine<T>(parameter, 1 - step.lr * step.weight_decay, parameter, -step.lr * scale, direction);
   });
 }
 

@@ -34,6 +34,9 @@ void adam_step(Elements elements, const Array& parameter, const Array& gradient,
 void rmsprop_step(Elements elements, const Array& parameter, const Array& gradient, const Array& square,
                   const Array& buffer, const Array& mean, const Step& step);
 void lion_step(Elements elements, const Array& parameter, const Array& gradient, const Array& mean, const Step& step);
+/// Muon's update of a matrix as a whole: `iterations` of Newton and Schulz's, and `scale` of the direction beside lr.
+void muon_step(const Array& parameter, const Array& gradient, const Array& buffer, std::int64_t iterations,
+               double scale, const Step& step);
 
 /// to = keep to + (1 - keep) from.
 void average_in_place(Elements elements, const Array& to, const Array& from, double keep);
