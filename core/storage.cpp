@@ -1,3 +1,5 @@
+#include <pthread.h>
+
 #include <array>
 #include <bit>
 #include <cstdlib>
@@ -100,8 +102,13 @@ struct SharedPool {
   }
 };
 
+/// No other thread is in its midst when the process forks: the child would find it locked for ever.
 SharedPool& shared_pool() {
-  static SharedPool& pool = *new SharedPool;
+  static SharedPool& pool = *[] {
+    pthread_atfork([] { shared_pool().mutex.lock(); }, [] { shared_pool().mutex.unlock(); },
+                   [] { shared_pool().mutex.unlock(); });
+    return new SharedPool;
+  }();
   return pool;
 }
 

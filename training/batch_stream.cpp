@@ -1,6 +1,7 @@
 #include <tapegrad/training/batch_stream.hpp>
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <deque>
@@ -22,10 +23,12 @@ RandomState stream_state(std::uint64_t seed, std::uint64_t stream) {
   return {seed ^ kOther, stream << 32};
 }
 
-/// Makes batches ahead, from number `from` on, until one fails.
+/// Makes batches ahead, from number `from` on, until one fails. It has a `make` of its own: whatever that is doing
+/// while the process forks, the child begins with one that nobody has called.
 class BatchStream::Worker {
  public:
-  Worker(const BatchStream& stream, std::int64_t from) : stream_(stream), thread_([this, from] { work(from); }) {}
+  Worker(const BatchStream& stream, std::int64_t from)
+      : stream_(stream), make_(stream.make_), thread_([this, from] { work(from); }) {}
   ~Worker() {
     {
       const std::lock_guard lock(mutex_);
@@ -34,6 +37,9 @@ class BatchStream::Worker {
     changed_.notify_all();
     thread_.join();
   }
+
+  /// Not so in the child of a fork: the thread stayed with the parent.
+  bool is_here() const { return process_ == getpid(); }
 
   Tensors next() {
     std::unique_lock lock(mutex_);
@@ -60,7 +66,7 @@ class BatchStream::Worker {
       lock.unlock();
       Made one;
       try {
-        one.batch = stream_.made(number);
+        one.batch = stream_.made(make_, number);
       } catch (...) {
         one.error = std::current_exception();
         failed = true;
@@ -73,6 +79,8 @@ class BatchStream::Worker {
   }
 
   const BatchStream& stream_;
+  const Make make_;
+  const pid_t process_ = getpid();
   std::mutex mutex_;  // of the queue and the flag
   std::condition_variable changed_;
   std::deque<Made> ahead_;
@@ -91,18 +99,24 @@ BatchStream::BatchStream(const char* name, std::vector<Setting> settings, std::u
   require(prefetch >= 0, "{}: prefetch must be the number of batches to make ahead; got {}", name, prefetch);
 }
 
-Tensors BatchStream::made(std::int64_t number) const {
+Tensors BatchStream::made(const Make& make, std::int64_t number) const {
   const NoGradGuard no_grad;
   const RandomStateGuard random(stream_state(seed_, static_cast<std::uint64_t>(number)));
-  return make_(number);
+  return make(number);
 }
 
 BatchStream::~BatchStream() = default;
 
+/// A thread that isn't here can't be joined, nor what it may be holding be destroyed: the child keeps that memory.
+void BatchStream::End::operator()(Worker* worker) const noexcept {
+  if (worker->is_here()) delete worker;
+}
+
 Tensors BatchStream::next() {
-  if (prefetch_ > 0 && !worker_) worker_ = std::make_unique<Worker>(*this, position_);
+  if (worker_ && !worker_->is_here()) worker_.reset();
+  if (prefetch_ > 0 && !worker_) worker_.reset(new Worker(*this, position_));
   try {
-    Tensors batch = worker_ ? worker_->next() : made(position_);
+    Tensors batch = worker_ ? worker_->next() : made(make_, position_);
     ++position_;
     return batch;
   } catch (...) {

@@ -19,8 +19,8 @@ class BatchStream {
     std::int64_t value;
   };
 
-  /// `name` (a literal) is for error texts. Up to `prefetch` batches are made ahead by a thread of its own; with 0,
-  /// next() makes them. ValueError if that is negative.
+  /// `name` (a literal) is for error texts. Up to `prefetch` batches are made ahead by a thread of its own, which calls
+  /// a copy of `make`; with 0, next() makes them. ValueError if that is negative.
   BatchStream(const char* name, std::vector<Setting> settings, std::uint64_t seed, std::int64_t prefetch, Make make);
   BatchStream(BatchStream&&) = delete;  // and so no copies
   ~BatchStream();
@@ -38,7 +38,7 @@ class BatchStream {
 
  private:
   class Worker;
-  Tensors made(std::int64_t number) const;
+  Tensors made(const Make& make, std::int64_t number) const;
 
   const char* name_;
   std::vector<Setting> settings_;
@@ -46,7 +46,10 @@ class BatchStream {
   std::size_t prefetch_;
   Make make_;
   std::int64_t position_ = 0;
-  std::unique_ptr<Worker> worker_;  // from the first batch on
+  struct End {
+    void operator()(Worker* worker) const noexcept;
+  };
+  std::unique_ptr<Worker, End> worker_;  // from the first batch on
 };
 
 /// The state of random numbers that follow from `seed` and `stream`, and are not those that manual_seed(seed) gives.

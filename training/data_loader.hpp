@@ -20,7 +20,8 @@ struct LoaderOptions {
 
 /// `for (const Tensors& batch : loader)` goes through the batches that are left of an epoch: all of them, unless the
 /// loader stands in its midst because a loop was left or a state was loaded. The batches are the same for a seed,
-/// whatever the number of threads and of batches made ahead. What the dataset throws arrives in the loop.
+/// whatever the number of threads and of batches made ahead. What the dataset throws arrives in the loop. In the
+/// child of a fork the loader goes on at the same batch.
 class DataLoader {
  public:
   /// Keeps the dataset. ValueError if there is not a single batch, or an option is out of range.

@@ -1,6 +1,7 @@
 // Datasets, loaders, windows of text and token files: known batches, seeds, positions, faults.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -208,6 +209,38 @@ TEST(DataLoader, MayBeDestroyedAtAnyMoment) {
       EXPECT_EQ(take(loader, 1)[0], Numbers{7});
     }
   }
+}
+
+/// The thread that makes batches ahead stays with the parent: the child goes on with one of its own.
+TEST(DataLoader, GoesOnInAForkedChild) {
+  const data::LoaderOptions options{.batch_size = 2, .shuffle = true, .seed = 3, .prefetch = 3};
+  data::DataLoader whole(counted(9), options);
+  const std::vector<Numbers> expected = take(whole, 40);
+  auto loader = std::make_unique<data::DataLoader>(counted(9), options);
+  take(*loader, 12);
+  auto idle = std::make_unique<data::DataLoader>(counted(9), options),
+       sought = std::make_unique<data::DataLoader>(counted(9), options);
+  take(*idle, 1), take(*sought, 1);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  const auto goes_on = [&] { return take(*loader, 28) == std::vector<Numbers>(expected.begin() + 12, expected.end()); };
+  if (child == 0) {
+    alarm(30);  // a child that hangs is killed
+    bool right = false;
+    try {
+      sought->seek(0, 3);
+      right = goes_on() && take(*sought, 1)[0] == expected[3];
+      loader.reset(), idle.reset(), sought.reset();
+    } catch (...) {
+      right = false;
+    }
+    _exit(right ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "the child was killed by signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_TRUE(goes_on());
 }
 
 TEST(TextWindows, AreWindowsOfTheText) {
