@@ -46,7 +46,7 @@ double clip_grad_norm(const Tensors& parameters, double max_norm, const ClipOpti
     const double part = core::kernels::norm_power(gradient.array().contiguous(), p);
     total = std::isinf(p) && !std::isnan(total + part) ? std::max(part, total) : total + part;
   }
-  const double norm = std::isinf(p) ? total : std::pow(total, 1 / p);
+  const double norm = std::abs(std::isinf(p) ? total : std::pow(total, 1 / p));  // a NaN loses its sign
   require(!options.error_if_nonfinite || std::isfinite(norm),
           "clip_grad_norm: the norm must be finite; got {}; find the gradient that isn't", norm);
   const double factor = max_norm / (norm + 1e-6);

@@ -49,16 +49,27 @@ Metrics::Metrics(const std::string& stem, std::int64_t kept_steps)
   header_ = table_.kept.substr(0, table_.kept.find('\n'));
 }
 
-void Metrics::write(std::int64_t step, const MetricValues& values) {
-  std::string header = "step", row = fmt::format("{}", step), line = fmt::format("{}{}", kStep, step);
+std::string Metrics::header_of(const MetricValues& values) const {
+  std::string header = "step";
   for (const auto& [name, value] : values) {
     require(is_plain(name), "Metrics: names must be of letters and digits; got '{}'", name);
     header += "," + name;
-    row += fmt::format(",{}", value);
+  }
+  require(header_.empty() || header == header_,
+          "Metrics: each row of '{}' must have the names of the first, {}; got {}; measure the same, or begin another "
+          "file",
+          table_.path, header_, header);
+  return header;
+}
+
+void Metrics::write(std::int64_t step, const MetricValues& values) {
+  const std::string header = header_of(values);
+  std::string row = fmt::format("{}", step), line = fmt::format("{}{}", kStep, step);
+  for (const auto& [name, value] : values) {
+    row += fmt::format(",{}", std::isnan(value) ? std::abs(value) : value);
     line += fmt::format(",\"{}\":{}", name, std::isfinite(value) ? fmt::to_string(value) : "null");
   }
   if (header_.empty()) table_.kept = (header_ = header) + "\n";
-  require(header == header_, "Metrics: each row must have the names of the first, {}; got {}", header_, header);
   table_.append(row);
   lines_.append(line + "}");
 }

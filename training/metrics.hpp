@@ -19,6 +19,8 @@ class Metrics {
   /// ValueError if the names are not those of the rows before, or have other signs than letters, digits, '_', '.', '/',
   /// '-' and spaces; FileError if it can't be written.
   void write(std::int64_t step, const MetricValues& values);
+  /// What write would throw for the names.
+  void check(const MetricValues& values) const { header_of(values); }
 
  private:
   struct File {
@@ -27,6 +29,7 @@ class Metrics {
     bool started = false;
     void append(const std::string& line);
   };
+  std::string header_of(const MetricValues& values) const;
   File table_, lines_;
   std::string header_;
 };

@@ -43,6 +43,9 @@ std::vector<std::int64_t> saved_steps(const std::string& folder) {
   return steps;
 }
 
+/// Without the sign that a NaN may have.
+std::string shown(double value) { return fmt::to_string(std::isnan(value) ? std::abs(value) : value); }
+
 void check(const TrainerOptions& options) {
   const auto must = [](bool holds, const char* what) { require(holds, "train: {}", what); };
   must(static_cast<bool>(options.loss), "loss must be given; got none");
@@ -95,7 +98,7 @@ class Run {
     const auto start = std::chrono::steady_clock::now();
     lr_ = optimizer_.lr();
     const AccumulatedLoss loss = accumulate_gradients(parameters_, options_.accumulate, options_.loss);
-    if (!std::isfinite(loss.mean)) fail(result_.steps + 1, "loss", fmt::to_string(loss.mean));
+    if (!std::isfinite(loss.mean)) fail(result_.steps + 1, "loss", shown(loss.mean));
     try {
       norm_ = optim::clip_grad_norm(parameters_, options_.clip_norm, {.error_if_nonfinite = true});
     } catch (const ValueError& error) {
@@ -111,22 +114,28 @@ class Run {
     return loss;
   }
 
-  MetricValues evaluate() {
+  /// The row of metrics as things stand.
+  MetricValues row() const {
     MetricValues values{{"train_loss", losses_ / std::max(loss_tokens_, 1.0)}};
-    losses_ = loss_tokens_ = 0;
+    if (options_.evaluate) values.emplace_back("validation_loss", result_.evaluation);
+    for (const auto& [name, value] :
+         {std::pair{"lr", lr_}, {"gradient_norm", norm_}, {"tokens_per_second", tokens_per_second()}})
+      values.emplace_back(name, value);
+    return values;
+  }
+
+  MetricValues evaluate() {
     if (options_.evaluate) {
       const nn::EvalGuard mode(module_);
       const NoGradGuard no_grad;
       result_.evaluation = options_.evaluate();
-      if (!std::isfinite(result_.evaluation)) fail(result_.steps, "evaluation", fmt::to_string(result_.evaluation));
+      if (!std::isfinite(result_.evaluation)) fail(result_.steps, "evaluation", shown(result_.evaluation));
       const bool better = result_.evaluation < result_.best;
       not_better_ = better ? 0 : not_better_ + 1;
       if (better) result_.best = result_.evaluation, result_.best_step = result_.steps;
-      values.emplace_back("validation_loss", result_.evaluation);
     }
-    for (const auto& [name, value] :
-         {std::pair{"lr", lr_}, {"gradient_norm", norm_}, {"tokens_per_second", tokens_per_second()}})
-      values.emplace_back(name, value);
+    MetricValues values = row();
+    losses_ = loss_tokens_ = 0;
     return values;
   }
 
@@ -187,6 +196,7 @@ class Run {
     const Tensor* saved = known.extra.find("trainer");
     require<FileError>(saved && saved->shape() == Shape{6},
                        "train: '{}' must be a checkpoint that train() saved; it is another", file);
+    Metrics(options_.folder + "/metrics", known.step).check(row());
     result_.steps = load_checkpoint(file, module_, optimizer_, options_.parts).step;
     const std::vector<double> state = saved->to_vector<double>();
     result_.evaluation = state[0];

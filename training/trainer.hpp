@@ -67,7 +67,8 @@ struct TrainingResult {
 };
 
 /// Trains. Before a step with a loss or a gradient that is not finite it throws NonFiniteError with the step's number
-/// and the first parameter at fault; the checkpoints stay as they are. ValueError for options out of range.
+/// and the first parameter at fault; the checkpoints stay as they are. ValueError for options out of range, and for a
+/// metrics.csv of other columns to go on from.
 TrainingResult train(nn::Module& module, optim::Optimizer& optimizer, const TrainerOptions& options);
 
 }  // namespace tapegrad

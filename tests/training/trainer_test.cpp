@@ -87,7 +87,7 @@ TEST_F(MetricsFile, TableAndLines) {
   fs::create_directories(folder_);
   tg::Metrics metrics(path("m"));
   metrics.write(1, {{"loss", 0.5}, {"lr", 1e-3}});
-  metrics.write(20, {{"loss", kNan}, {"lr", -std::numeric_limits<double>::infinity()}});
+  metrics.write(20, {{"loss", -kNan}, {"lr", -std::numeric_limits<double>::infinity()}});
   EXPECT_EQ(content("m.csv"), "step,loss,lr\n1,0.5,0.001\n20,nan,-inf\n");
   EXPECT_EQ(content("m.jsonl"), "{\"step\":1,\"loss\":0.5,\"lr\":0.001}\n{\"step\":20,\"loss\":null,\"lr\":null}\n");
   expect_contains(error_of([&] { metrics.write(21, {{"loss", 1}}); }), "step,loss,lr; got step,loss");
@@ -204,6 +204,27 @@ TEST_F(Trainer, AResumedRunEqualsOneThatWasNotStopped) {
   }
 }
 
+TEST_F(Trainer, OtherColumnsThanBeforeAreRefusedBeforeAnythingChanges) {
+  tg::manual_seed(1);
+  Training first;
+  tg::train(first.net, first.optimizer, first.options(4, folder_));
+  Training second;
+  const tg::Tensor before = second.net.in.weight().detach().clone();
+  tg::TrainerOptions options = second.options(8, folder_);
+  options.evaluate = nullptr;
+  int losses = 0;
+  options.loss = [&, loss = options.loss] {
+    ++losses;
+    return loss();
+  };
+  const std::string error = error_of([&] { tg::train(second.net, second.optimizer, options); });
+  for (const char* part : {"metrics.csv'", "step,train_loss,validation_loss,lr,gradient_norm,tokens_per_second",
+                           "got step,train_loss,lr,gradient_norm,tokens_per_second;"})
+    expect_contains(error, part);
+  EXPECT_EQ(losses, 0);
+  EXPECT_TRUE(tg::equal(second.net.in.weight(), before));
+}
+
 TEST_F(Trainer, StopsWhenEvaluationsGetNoBetter) {
   Training run;
   tg::TrainerOptions options = run.options(100, folder_);
@@ -234,7 +255,7 @@ TEST_F(Trainer, WhatIsNotFiniteStopsItAndCheckpointsStay) {
   };
   tg::TrainerOptions options = run.options(20, folder_);
   const auto loss = options.loss;
-  options.loss = [&] { return tg::TokenLoss{loss().sum * kNan, 6}; };
+  options.loss = [&] { return tg::TokenLoss{loss().sum * -kNan, 6}; };
   expect_stopped(options, {"step 9", "the loss", "got nan", "in.weight (its gradient is not finite)"});
   options.loss = [&]() -> tg::TokenLoss {  // the loss is finite, its gradient isn't
     return {loss().sum + tg::sum(tg::sqrt(run.net.out.bias() - run.net.out.bias().detach())), 6};
