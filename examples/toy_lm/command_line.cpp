@@ -20,6 +20,13 @@
 namespace toy_lm {
 namespace {
 
+/// "" + "/model.safetensors" would be a file of the root folder.
+const CLI::Validator a_path(
+    [](const std::string& path) {
+      return path.empty() ? "must be the name of a file or folder; got an empty one" : "";
+    },
+    "");
+
 void add_model_options(CLI::App& app, GptConfig& options) {
   app.add_option("--context", options.context, "tokens in a window");
   app.add_option("--layers", options.layers, "transformer blocks");
@@ -57,6 +64,7 @@ void add_train_options(CLI::App& app, TrainOptions& options, std::optional<int>&
   app.add_option(
          "--text", options.text,
          "UTF-8 files, learnt as they are, one after the other; without it: sentences from the built-in grammar")
+      ->check(a_path)
       ->type_name("FILE ...");
   app.add_option("--tokenizer", options.tokenizer, "char, or bpe: frequent pairs of bytes, and pairs of pairs")
       ->check(CLI::IsMember({"char", "bpe"}))
@@ -64,6 +72,7 @@ void add_train_options(CLI::App& app, TrainOptions& options, std::optional<int>&
   app.add_option("--vocabulary", options.vocabulary, "most tokens of --tokenizer bpe; at least 256");
   CLI::Option* out = app.add_option("--out", options.out,
                                     "folder for model.safetensors, metrics.csv, report.html and checkpoint.safetensors")
+                         ->check(a_path)
                          ->type_name("DIR");
   CLI::Option* resume = app.add_option_function<std::string>(
                                "--resume",
@@ -74,6 +83,7 @@ void add_train_options(CLI::App& app, TrainOptions& options, std::optional<int>&
                                "go on from the checkpoint in this folder, with its text and settings; --steps may be "
                                "more than before, and "
                                "the other options that are given must be what they were")
+                            ->check(a_path)
                             ->type_name("DIR")
                             ->excludes(out);
   app.add_flag("--verify-resume", verify,
@@ -106,7 +116,7 @@ void add_train_options(CLI::App& app, TrainOptions& options, std::optional<int>&
 }
 
 void add_generate_options(CLI::App& app, GenerateOptions& options) {
-  app.add_option("--from", options.from, "folder that 'train' wrote")->type_name("DIR");
+  app.add_option("--from", options.from, "folder that 'train' wrote")->check(a_path)->type_name("DIR");
   app.add_option("--prompt", options.prompt, "text to go on from, in UTF-8; may be empty or longer than the context");
   app.add_option("--tokens", options.tokens,
                  "tokens to add: characters, unless the model was trained with --tokenizer bpe");
@@ -116,9 +126,9 @@ void add_generate_options(CLI::App& app, GenerateOptions& options) {
 }
 
 void add_attention_options(CLI::App& app, AttentionOptions& options) {
-  app.add_option("--from", options.from, "folder that 'train' wrote")->type_name("DIR");
+  app.add_option("--from", options.from, "folder that 'train' wrote")->check(a_path)->type_name("DIR");
   app.add_option("--prompt", options.prompt, "text to read, in UTF-8; of a longer one the last tokens that fit");
-  app.add_option("--html", options.html, "write a page to explore in a browser, too")->type_name("FILE");
+  app.add_option("--html", options.html, "write a page to explore in a browser, too")->check(a_path)->type_name("FILE");
 }
 
 /// What --threads says, else what the environment says.
@@ -161,7 +171,7 @@ std::function<void()> parse_command_line(int argc, char** argv) {
   add_attention_options(*attention_command, attention_options);
   std::string folder = "toy_lm-out";
   CLI::App* info_command = app.add_subcommand("info", "Show what a run has left: model, settings, files, losses");
-  info_command->add_option("DIR", folder, "folder that 'train' wrote");
+  info_command->add_option("DIR", folder, "folder that 'train' wrote")->check(a_path);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {

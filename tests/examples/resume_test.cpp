@@ -210,6 +210,9 @@ TEST_F(Resume, WhatIsNotTheSameRunIsRefused) {
   run(small_ + "--steps 20 --eval-every 10 --out run");
   expect_bad_input("train --resume nowhere", "nowhere/checkpoint.safetensors");
   expect_bad_input("train --resume run --out other", "--resume");
+  for (const char* option : {"train --resume", "train --out", "train --text", "generate --from", "attention --from",
+                             "attention --html", "info"})
+    expect_bad_input(std::string(option) + " ''", "must be the name of a file or folder; got an empty one");
   expect_bad_input("train --resume run --steps 19", "--steps: must be at least 20");
   expect_bad_input("train --resume run --lr 0.01 --layers 1 --width 32",
                    "got --lr 0.01 (was 0.001), --width 32 (was 16); leave them out");
