@@ -26,7 +26,7 @@ struct IndexError : Error {
 struct GradError : Error {
   using Error::Error;
 };
-/// A value that is not finite, in anomaly mode.
+/// A value that is not finite: anomaly mode, train().
 struct NonFiniteError : Error {
   using Error::Error;
 };
