@@ -6,16 +6,19 @@
 
 namespace tapegrad {
 
+using autograd::check_defined;
 using kernels::Comparison;
 
 namespace {
 
-Tensor compare(Comparison comparison, const Tensor& a, const Tensor& b) {
+Tensor compare(Comparison comparison, const Tensor& a, const Tensor& b, const char* operation = __builtin_FUNCTION()) {
+  check_defined(operation, a), check_defined(operation, b);
   const autograd::Span span("compare");
   const Dtype dtype = autograd::common_dtype(a, b);
   return Tensor(kernels::compare(comparison, a.array().converted(dtype), b.array().converted(dtype)));
 }
-Tensor compare(Comparison comparison, const Tensor& a, const Scalar& b) {
+Tensor compare(Comparison comparison, const Tensor& a, const Scalar& b, const char* operation = __builtin_FUNCTION()) {
+  check_defined(operation, a);
   const autograd::Span span("compare");
   const Dtype dtype = b.promoted_with(a.dtype());
   return Tensor(kernels::compare(comparison, a.array().converted(dtype), autograd::number(b)));
@@ -51,8 +54,8 @@ Tensor logical_not(const Operand& x) { return Tensor(kernels::logical_not(x.arra
 Tensor isnan(const Operand& x) { return Tensor(kernels::isnan(x.array())); }
 Tensor isfinite(const Operand& x) { return Tensor(kernels::isfinite(x.array())); }
 
-bool equal(const Tensor& a, const Tensor& b) { return a.shape() == b.shape() && all_true(eq(a, b).array()); }
-bool allclose(const Tensor& a, const Tensor& b, double rtol, double atol) {
+bool equal(const Operand& a, const Operand& b) { return a.shape() == b.shape() && all_true(eq(a, b).array()); }
+bool allclose(const Operand& a, const Operand& b, double rtol, double atol) {
   return all_true(kernels::is_close(a.array().converted(float64), b.array().converted(float64), rtol, atol));
 }
 

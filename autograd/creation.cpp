@@ -55,10 +55,10 @@ Tensor empty(const Shape& shape, Dtype dtype) { return Tensor(Array(checked("emp
 Tensor zeros(const Shape& shape, Dtype dtype) { return filled("zeros", shape, 0, dtype); }
 Tensor ones(const Shape& shape, Dtype dtype) { return filled("ones", shape, 1, dtype); }
 Tensor full(const Shape& shape, const Scalar& value, Dtype dtype) { return filled("full", shape, value, dtype); }
-Tensor empty_like(const Tensor& like) { return empty(like.shape(), like.dtype()); }
-Tensor zeros_like(const Tensor& like) { return zeros(like.shape(), like.dtype()); }
-Tensor ones_like(const Tensor& like) { return ones(like.shape(), like.dtype()); }
-Tensor full_like(const Tensor& like, const Scalar& value) { return full(like.shape(), value, like.dtype()); }
+Tensor empty_like(const Operand& like) { return empty(like.shape(), like.dtype()); }
+Tensor zeros_like(const Operand& like) { return zeros(like.shape(), like.dtype()); }
+Tensor ones_like(const Operand& like) { return ones(like.shape(), like.dtype()); }
+Tensor full_like(const Operand& like, const Scalar& value) { return full(like.shape(), value, like.dtype()); }
 
 Tensor eye(std::int64_t n, Dtype dtype) { return eye(n, n, dtype); }
 Tensor eye(std::int64_t rows, std::int64_t columns, Dtype dtype) {
@@ -106,8 +106,8 @@ Tensor linspace(double start, double stop, std::int64_t count, Dtype dtype) {
 
 Tensor rand(const Shape& shape, Dtype dtype) { return random("rand", shape, dtype, core::random_uniform); }
 Tensor randn(const Shape& shape, Dtype dtype) { return random("randn", shape, dtype, core::random_normal); }
-Tensor rand_like(const Tensor& like) { return rand(like.shape(), like.dtype()); }
-Tensor randn_like(const Tensor& like) { return randn(like.shape(), like.dtype()); }
+Tensor rand_like(const Operand& like) { return rand(like.shape(), like.dtype()); }
+Tensor randn_like(const Operand& like) { return randn(like.shape(), like.dtype()); }
 
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape) {
   if (low >= high)

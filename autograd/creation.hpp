@@ -13,10 +13,10 @@ Tensor ones(const Shape& shape, Dtype dtype = float32);
 /// Every element is `value`. Without a dtype: float32, whatever kind of number `value` is.
 Tensor full(const Shape& shape, const Scalar& value, Dtype dtype = float32);
 /// The shape and dtype of `like`.
-Tensor empty_like(const Tensor& like);
-Tensor zeros_like(const Tensor& like);
-Tensor ones_like(const Tensor& like);
-Tensor full_like(const Tensor& like, const Scalar& value);
+Tensor empty_like(const Operand& like);
+Tensor zeros_like(const Operand& like);
+Tensor ones_like(const Operand& like);
+Tensor full_like(const Operand& like, const Scalar& value);
 /// Ones on the main diagonal of a matrix, square or of `columns` columns.
 Tensor eye(std::int64_t n, Dtype dtype = float32);
 Tensor eye(std::int64_t rows, std::int64_t columns, Dtype dtype = float32);
@@ -32,8 +32,8 @@ Tensor linspace(double start, double stop, std::int64_t count, Dtype dtype = flo
 Tensor rand(const Shape& shape, Dtype dtype = float32);
 /// Standard normal.
 Tensor randn(const Shape& shape, Dtype dtype = float32);
-Tensor rand_like(const Tensor& like);
-Tensor randn_like(const Tensor& like);
+Tensor rand_like(const Operand& like);
+Tensor randn_like(const Operand& like);
 /// Uniform int64 in [low, high).
 Tensor randint(std::int64_t low, std::int64_t high, const Shape& shape);
 /// A random permutation of 0 ... n - 1, int64.
@@ -48,7 +48,7 @@ Tensor bernoulli(const Tensor& p);
 Tensor multinomial(const Tensor& weights, std::int64_t count, bool replacement = false);
 /// int64, indices.shape + [classes]: 1 at the class that `indices` (int64) names, else 0. IndexError outside
 /// [0, classes).
-Tensor one_hot(const Tensor& indices, std::int64_t classes);
+Tensor one_hot(const Operand& indices, std::int64_t classes);
 
 /// A tensor of these elements, converted to `dtype`.
 Tensor from_values(const void* values, Dtype from, const Shape& shape, Dtype dtype);

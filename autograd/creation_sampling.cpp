@@ -76,7 +76,7 @@ Tensor multinomial(const Tensor& weights, std::int64_t count, bool replacement) 
                      : draw_once(scaled, eq(weights, 0), count);  // a tiny weight may be 0 when scaled
 }
 
-Tensor one_hot(const Tensor& indices, std::int64_t classes) {
+Tensor one_hot(const Operand& indices, std::int64_t classes) {
   if (indices.dtype() != int64)
     throw DtypeError("one_hot: the indices must be int64; got " + std::string(name_of(indices.dtype())) +
                      "; convert them first with .to(tapegrad::int64)");

@@ -8,6 +8,7 @@ namespace tapegrad {
 namespace {
 
 void check_arguments(const Tensor& logits, const Tensor& targets, std::int64_t ignore_index) {
+  for (const Tensor* x : {&logits, &targets}) autograd::check_defined("cross_entropy_rows", *x);
   if (logits.rank() != 2 || targets.shape() != Shape{logits.size(0)})
     throw ShapeError("cross_entropy_rows: logits must have shape [rows, classes] and targets [rows]; got " +
                      logits.shape().to_string() + " and " + targets.shape().to_string());

@@ -230,6 +230,7 @@ class Equation {
 }  // namespace
 
 Tensor einsum(const EinsumText& text, const Tensors& tensors) {
+  for (const Tensor& x : tensors) autograd::check_defined("einsum", x);
   Equation parsed(text.equation);
   const std::vector<Term> operands = parsed.operands(tensors);
   const Labels output = parsed.output();

@@ -65,6 +65,9 @@ Tensor erf(const Operand& x);
 Tensor sigmoid(const Operand& x);
 /// log(1 + exp(x)), without overflow.
 Tensor softplus(const Operand& x);
+/// log(1 + exp(beta x)) / beta, and x itself where beta x is above `threshold`, with gradient 1. ValueError if beta is
+/// 0 or not finite.
+Tensor softplus(const Operand& x, double beta, double threshold = 20);
 /// max(x, 0); the gradient at 0 is 0.
 Tensor relu(const Operand& x);
 /// x where x > 0, negative_slope x elsewhere; the gradient at 0 is negative_slope.
@@ -110,8 +113,8 @@ Tensor isnan(const Operand& x);
 Tensor isfinite(const Operand& x);
 
 /// The same shape, dtype aside, and the same values; NaN equals nothing.
-bool equal(const Tensor& a, const Tensor& b);
+bool equal(const Operand& a, const Operand& b);
 /// |a - b| <= atol + rtol |b| everywhere, over the broadcast shape; false where either is NaN.
-bool allclose(const Tensor& a, const Tensor& b, double rtol = 1e-5, double atol = 1e-8);
+bool allclose(const Operand& a, const Operand& b, double rtol = 1e-5, double atol = 1e-8);
 
 }  // namespace tapegrad

@@ -7,6 +7,7 @@
 
 namespace tapegrad {
 
+using autograd::check_defined;
 using autograd::is_promoted;
 using autograd::number;
 using autograd::promoted;
@@ -21,6 +22,7 @@ Tensor as_floating(const Tensor& x) { return is_floating(x.dtype()) ? x : to(x, 
 /// equal; beside a NaN neither comes first, and both get it.
 Tensor choice(const char* name, Array (*kernel)(const Array&, const Array&), const Tensor& a, const Tensor& b,
               Tensor (*before)(const Operand&, const Operand&)) {
+  check_defined(name, a), check_defined(name, b);
   if (a.dtype() != b.dtype())
     return with_common_dtype(a, b, [&](auto& p, auto& q) { return choice(name, kernel, p, q, before); });
   const auto value = [&] { return kernel(a.array(), b.array()); };
@@ -143,6 +145,7 @@ Tensor maximum(const Operand& a, const Operand& b) { return choice("maximum", ke
 Tensor minimum(const Operand& a, const Operand& b) { return choice("minimum", kernels::minimum, a, b, lt); }
 
 Tensor where(const Operand& condition, const Operand& a, const Operand& b) {
+  check_defined("where", condition);
   if (a.dtype() != b.dtype()) return with_common_dtype(a, b, [&](auto& p, auto& q) { return where(condition, p, q); });
   const Tensor mask = to(condition, boolean);
   const auto value = [&] { return kernels::where(mask.array(), a.array(), b.array()); };
@@ -152,12 +155,14 @@ Tensor where(const Operand& condition, const Operand& a, const Operand& b) {
   });
 }
 Tensor where(const Operand& condition, const Operand& a, const Scalar& b) {
+  check_defined("where", condition);
   if (!is_promoted(a, b)) return where(condition, promoted(a, b), b);
   const Tensor mask = to(condition, boolean);
   const auto value = [&] { return kernels::where(mask.array(), a.array(), number(b)); };
   return record("where", value, {mask, a}, [mask](const Tensor& g) { return Tensors{{}, where(mask, g, 0)}; });
 }
 Tensor where(const Operand& condition, const Scalar& a, const Operand& b) {
+  check_defined("where", condition);
   if (!is_promoted(b, a)) return where(condition, a, promoted(b, a));
   const Tensor mask = to(condition, boolean);
   const auto value = [&] { return kernels::where(mask.array(), number(a), b.array()); };

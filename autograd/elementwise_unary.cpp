@@ -8,6 +8,9 @@
 #include <tapegrad/autograd/reductions.hpp>
 
 namespace tapegrad {
+
+using autograd::check_defined;
+
 namespace {
 
 using Kernel = Array (*)(const Array&);
@@ -15,6 +18,7 @@ using Kernel = Array (*)(const Array&);
 /// kernel(x), where dtypes below `least` are converted to it; the gradient is rule(g, x).
 template <class Rule>
 Tensor by_input(const char* name, const Tensor& x, Dtype least, Kernel kernel, Rule rule) {
+  check_defined(name, x);
   if (x.dtype() < least) return by_input(name, to(x, least), least, kernel, rule);
   const auto value = [&] { return kernel(x.array()); };
   return record(name, value, {x}, [x, rule](const Tensor& g) { return Tensors{rule(g, x)}; });
@@ -22,6 +26,7 @@ Tensor by_input(const char* name, const Tensor& x, Dtype least, Kernel kernel, R
 /// The same with the gradient rule(g, y), for the result y, of functions of floating numbers.
 template <class Rule>
 Tensor by_result(const char* name, const Tensor& x, Kernel kernel, Rule rule) {
+  check_defined(name, x);
   if (!is_floating(x.dtype())) return by_result(name, to(x, float32), kernel, rule);
   const auto value = [&] { return kernel(x.array()); };
   return record(name, value, {x}, [rule](const Tensor& g, const Tensor& y) { return Tensors{rule(g, y)}; });
@@ -37,6 +42,7 @@ auto fused(Array (*kernel)(const Array&, const Array&), Rule rule) {
 
 /// For functions that are constant between their steps.
 Tensor record_step(const char* name, Kernel kernel, const Tensor& x) {
+  check_defined(name, x);
   const auto value = [&] { return kernel(x.array()); };
   return record(name, value, {x}, [](const Tensor& g) { return Tensors{zeros_like(g)}; });
 }

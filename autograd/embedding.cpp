@@ -8,6 +8,7 @@ namespace {
 constexpr std::int64_t kNowhere = -1;
 
 void check_arguments(const Tensor& weight, const Tensor& indices) {
+  for (const Tensor* x : {&weight, &indices}) autograd::check_defined("embedding", *x);
   if (weight.rank() != 2)
     throw ShapeError("embedding: weight must have shape [rows, width]; got " + weight.shape().to_string());
   if (indices.dtype() != int64)

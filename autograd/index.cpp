@@ -16,12 +16,13 @@ int axes_of(const IndexItem& item) {
   return std::holds_alternative<std::int64_t>(item.item) || std::holds_alternative<Slice>(item.item);
 }
 
-void check_items(const Tensor& x, const std::vector<IndexItem>& items) {
+void check_items(const Operand& x, const std::vector<IndexItem>& items) {
   int axes = 0, ellipses = 0;
   for (const IndexItem& item : items) {
+    const auto* tensor = std::get_if<Tensor>(&item.item);
+    if (tensor) autograd::check_defined("index", *tensor);
     axes += axes_of(item);
     ellipses += std::holds_alternative<Ellipsis>(item.item);
-    const auto* tensor = std::get_if<Tensor>(&item.item);
     if (tensor && is_floating(tensor->dtype()))
       throw DtypeError("index: tensors must be int64 or boolean; got " + std::string(name_of(tensor->dtype())) +
                        "; convert it first with .to(tapegrad::int64)");
@@ -29,7 +30,7 @@ void check_items(const Tensor& x, const std::vector<IndexItem>& items) {
       throw ShapeError("index: a mask must have at least one dimension; got shape []");
   }
   if (ellipses > 1) throw ValueError("index: an ellipsis may stand once; got " + std::to_string(ellipses));
-  if (axes > x.rank())
+  if (axes > x.rank("index"))
     throw ShapeError("index: there must not be more positions than axes; got " + std::to_string(axes) +
                      " positions for shape " + x.shape().to_string());
 }

@@ -98,6 +98,7 @@ Tensor scatter_sum(const Tensor& x, int axis, const Tensor& index, std::int64_t 
 
 /// The part of x, from its start, that has `shape`, whatever that is along `free` (-1: along every axis).
 Tensor corner(const char* operation, Tensor x, const Shape& shape, int free = -1) {
+  autograd::check_defined(operation, x);
   const Shape whole = x.shape();
   bool fits = whole.rank() == shape.rank();
   for (int i = 0; fits && i < shape.rank(); ++i) fits = i == free || shape[i] <= whole[i];

@@ -14,8 +14,8 @@ using kernels::Centering;
 namespace {
 
 /// The last `rank` dimensions of x, which are normalised over.
-Shape normalized_shape(const char* operation, const Tensor& x, int rank) {
-  if (rank < 1 || rank > x.rank())
+Shape normalized_shape(const char* operation, const Operand& x, int rank) {
+  if (rank < 1 || rank > x.rank(operation))
     throw ShapeError(std::string(operation) + ": normalized_rank must be in [1, rank of x]; got " +
                      std::to_string(rank) + " for x of shape " + x.shape().to_string());
   return x.shape().sub(x.rank() - rank, x.rank());

@@ -8,17 +8,19 @@
 namespace tapegrad {
 namespace {
 
-void check_arguments(const std::string& name, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+void check_arguments(const char* name, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  autograd::check_defined(name, x), autograd::check_defined(name, weight);
   if (weight.rank() != 2)
-    throw ShapeError(name + ": weight must have shape [out, in]; got " + weight.shape().to_string());
+    throw ShapeError(std::string(name) + ": weight must have shape [out, in]; got " + weight.shape().to_string());
   if (x.rank() == 0 || x.size(-1) != weight.size(1))
-    throw ShapeError(name + ": the last dimension of x must be that of weight, [out, in]; got x of shape " +
+    throw ShapeError(std::string(name) +
+                     ": the last dimension of x must be that of weight, [out, in]; got x of shape " +
                      x.shape().to_string() + " and weight of shape " + weight.shape().to_string());
   if (bias.defined() && bias.shape() != Shape{weight.size(0)})
-    throw ShapeError(name + ": bias must have shape " + Shape{weight.size(0)}.to_string() +
+    throw ShapeError(std::string(name) + ": bias must have shape " + Shape{weight.size(0)}.to_string() +
                      ", one element for each row of weight; got " + bias.shape().to_string());
   if (!is_floating(x.dtype()) || weight.dtype() != x.dtype() || (bias.defined() && bias.dtype() != x.dtype()))
-    throw DtypeError(name + ": x, weight and bias must all be float32 or all float64; got " +
+    throw DtypeError(std::string(name) + ": x, weight and bias must all be float32 or all float64; got " +
                      std::string(name_of(x.dtype())) + ", " + std::string(name_of(weight.dtype())) +
                      (bias.defined() ? " and " + std::string(name_of(bias.dtype())) : std::string()) +
                      "; convert them with .to()");

@@ -7,8 +7,8 @@
 namespace tapegrad {
 namespace {
 
-void check_operands(const Tensor& a, const Tensor& b) {
-  const std::string got = a.shape().to_string() + " and " + b.shape().to_string();
+void check_operands(const Operand& a, const Operand& b) {
+  const std::string got = a.shape("matmul").to_string() + " and " + b.shape("matmul").to_string();
   if (a.dtype() != b.dtype() || !is_floating(a.dtype()))
     throw DtypeError("matmul: both operands must be float32 or both float64; got " + std::string(name_of(a.dtype())) +
                      " and " + std::string(name_of(b.dtype())) + "; convert one with .to()");

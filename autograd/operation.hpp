@@ -33,7 +33,9 @@ auto with_common_dtype(const Tensor& a, const Tensor& b, F f) {
 }
 /// x in the dtype that an operation with `scalar` has.
 inline Tensor promoted(const Tensor& x, const Scalar& scalar) { return to(x, scalar.promoted_with(x.dtype())); }
-inline bool is_promoted(const Tensor& x, const Scalar& scalar) { return scalar.promoted_with(x.dtype()) == x.dtype(); }
+inline bool is_promoted(const Operand& x, const Scalar& scalar, const char* operation = __builtin_FUNCTION()) {
+  return scalar.promoted_with(x.dtype(operation)) == x.dtype();
+}
 
 inline kernels::Number number(const Scalar& scalar) { return {scalar.real(), scalar.integer()}; }
 
@@ -56,8 +58,8 @@ Tensors list_of(T&&... tensors) {
 /// then has to be part of the gradient that the closure returns for the input.
 core::Array take_gradient(int i);
 
-inline void check_floating(const char* operation, const Tensor& x) {
-  if (!is_floating(x.dtype()))
+inline void check_floating(const char* operation, const Operand& x) {
+  if (!is_floating(x.dtype(operation)))
     throw DtypeError(std::string(operation) + ": expected a float32 or float64 tensor; got " +
                      std::string(name_of(x.dtype())) + "; convert it first with .to(tapegrad::float32)");
 }

@@ -55,8 +55,8 @@ void check_joinable(const Tensors& tensors, int axis) {
 }
 
 /// The lower (upper) triangle of each matrix, up to (from) the diagonal; zero elsewhere.
-Array triangle(const char* operation, const Tensor& tensor, bool lower, std::int64_t diagonal) {
-  if (tensor.rank() < 2)
+Array triangle(const char* operation, const Operand& tensor, bool lower, std::int64_t diagonal) {
+  if (tensor.rank(operation) < 2)
     throw ShapeError(std::string(operation) + ": expected a matrix or a batch of matrices; got shape " +
                      tensor.shape().to_string());
   const Array x = tensor.array().contiguous();
@@ -88,6 +88,7 @@ Array triangle(const char* operation, const Tensor& tensor, bool lower, std::int
 Tensor cat(const Tensors& tensors, std::int64_t axis, SourceLocation where) {
   const autograd::UserLine line(where);
   if (tensors.empty()) throw ValueError("cat: expected at least one tensor; got none");
+  for (const Tensor& x : tensors) autograd::check_defined("cat", x);
   const int at = normalize_axis("cat", axis, tensors[0].rank());
   check_joinable(tensors, at);
   Dtype dtype = tensors[0].dtype();
@@ -119,6 +120,7 @@ Tensor cat(const Tensors& tensors, std::int64_t axis, SourceLocation where) {
 Tensor stack(const Tensors& tensors, std::int64_t axis, SourceLocation where) {
   const autograd::UserLine line(where);
   if (tensors.empty()) throw ValueError("stack: expected at least one tensor; got none");
+  for (const Tensor& x : tensors) autograd::check_defined("stack", x);
   const int at = normalize_axis("stack", axis, tensors[0].rank() + 1);
   Tensors parts;
   for (const Tensor& x : tensors) {

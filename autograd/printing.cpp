@@ -113,6 +113,7 @@ std::string Tensor::to_string() const {
 
 template <class T>
 std::vector<T> Tensor::to_vector() const {
+  autograd::check_defined("to_vector", *this);
   const Array values = array().converted(dtype_of<T>).contiguous();
   return std::vector<T>(values.data<T>(), values.data<T>() + values.numel());
 }

@@ -24,8 +24,8 @@ struct Reduction {
   Shape from;
   Shape axes;
 
-  Reduction(const char* operation, const Tensor& x, const Axes& which)
-      : from(x.shape()), axes(which.normalized(operation, x.rank())) {}
+  Reduction(const char* operation, const Operand& x, const Axes& which)
+      : from(x.shape(operation)), axes(which.normalized(operation, from.rank())) {}
 
   /// A reduced tensor with its axes put back, of size 1.
   Tensor kept(const Tensor& reduced) const { return reshape(reduced, kernels::reduced_shape(from, axes, true)); }
@@ -122,8 +122,8 @@ Tensor extreme_over(const char* operation, const Tensor& x, const Axes& axes, bo
   });
 }
 
-Tensor index_along(const char* operation, const Tensor& x, std::int64_t axis, bool keepdim, ChooseAlong choose) {
-  if (x.rank() == 0)
+Tensor index_along(const char* operation, const Operand& x, std::int64_t axis, bool keepdim, ChooseAlong choose) {
+  if (x.rank(operation) == 0)
     return autograd::as_vector(x.detach(),
                                [&](const Tensor& v) { return index_along(operation, v, axis, false, choose); });
   const Reduction reduction = reduction_of_some(operation, x, axis);
@@ -161,8 +161,8 @@ Tensor argmin(const Operand& x, std::int64_t axis, bool keepdim) {
   return index_along("argmin", x, axis, keepdim, kernels::min_along);
 }
 
-Tensor argmax(const Operand& x) { return argmax(flatten(x.detach()), 0); }
-Tensor argmin(const Operand& x) { return argmin(flatten(x.detach()), 0); }
+Tensor argmax(const Operand& x) { return argmax(flatten(Tensor(x.array())), 0); }
+Tensor argmin(const Operand& x) { return argmin(flatten(Tensor(x.array())), 0); }
 
 Tensor var(const Operand& x, const Axes& axes, int correction, bool keepdim) {
   check_floating("var", x);
@@ -218,7 +218,8 @@ Tensor logsumexp(const Operand& x, const Axes& axes, bool keepdim) {
     return sum.reshaped(kernels::reduced_shape(x.shape(), reduction.axes, keepdim));
   };
   return record("logsumexp", value, {x}, [x, reduction](const Tensor& g, const Tensor& y) {
-    return Tensors{reduction.kept(g) * exp(x - reduction.kept(y))};
+    // Shifted by 0, exp(-inf) is 0 where a row has nothing but -inf; -inf + inf would be NaN.
+    return Tensors{reduction.kept(g) * exp(x - reduction.kept(where(eq(y, -kInfinity), 0, y)))};
   });
 }
 

@@ -43,7 +43,8 @@ Tensor norm(const Operand& x);
 /// (sum |x|^p)^(1/p) for p > 0; the largest |x| for infinity, where equal ones share the gradient. The gradient is 0
 /// where the norm is, and for elements that are 0. ValueError for other p.
 Tensor norm(const Operand& x, double p, const Axes& axes = {}, bool keepdim = false);
-/// log(sum(exp(x))) over the axes, without overflow; its gradient is g softmax(x). -inf for nothing.
+/// log(sum(exp(x))) over the axes, without overflow; its gradient is g softmax(x). -inf for
+/// nothing, and for -inf alone, whose gradient is 0 (softmax itself is NaN there).
 Tensor logsumexp(const Operand& x, const Axes& axes, bool keepdim = false);
 /// Whether any or every element is nonzero; boolean, without gradient.
 Tensor any(const Operand& x, const Axes& axes = {}, bool keepdim = false);

@@ -4,7 +4,10 @@ namespace tapegrad {
 
 void save_safetensors(const std::string& path, const StateDict& entries, const Metadata& metadata) {
   std::vector<core::NamedArray> arrays;
-  for (const auto& [name, tensor] : entries) arrays.push_back({name, tensor.array()});
+  for (const auto& [name, tensor] : entries) {
+    autograd::check_defined(("save_safetensors: '" + name + "'").c_str(), tensor);
+    arrays.push_back({name, tensor.array()});
+  }
   core::write_safetensors(path, arrays, metadata);
 }
 

@@ -142,7 +142,7 @@ Tensor select(const Operand& x, std::int64_t axis, std::int64_t index) {
 }
 
 Tensor clone(const Operand& x) {
-  const auto value = [&] { return x.array().copy(); };
+  const auto value = [&] { return x.array("clone").copy(); };
   return record("clone", value, {x}, [](const Tensor& g) { return Tensors{g}; });
 }
 

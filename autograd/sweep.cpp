@@ -239,6 +239,7 @@ class Sweep {
 };
 
 void check_on_tape(const char* operation, const Tensor& output) {
+  check_defined(operation, output);
   if (!output.requires_grad())
     throw GradError(
         std::string(operation) +

@@ -174,7 +174,7 @@ GradModeGuard::GradModeGuard(bool enabled) : before_(autograd::enabled) { autogr
 GradModeGuard::~GradModeGuard() { autograd::enabled = before_; }
 
 const core::Array& Tensor::array() const {
-  if (!body_) throw Error("Tensor: expected a tensor with a value; got an undefined tensor");
+  autograd::check_defined("array", *this);
   if (const autograd::Entry* entry = autograd::running_entry()) entry->check_unchanged(body_->array);
   return body_->array;
 }

@@ -12,12 +12,17 @@ core::Shared<TensorBody> make_body(core::Array array) {
   return core::Shared<TensorBody>::adopt(new (core::pool_allocate(sizeof(TensorBody))) TensorBody(std::move(array)));
 }
 
-const TensorBody& defined_body(const Tensor& tensor) {
-  if (!tensor.defined()) throw Error("Tensor: expected a tensor with a value; got an undefined tensor");
+const TensorBody& defined_body(const Tensor& tensor, const char* operation = __builtin_FUNCTION()) {
+  check_defined(operation, tensor);
   return *tensor.body();
 }
 
 }  // namespace
+
+void fail_undefined(const char* operation) {
+  throw Error(std::string(operation) +
+              ": expected a tensor with a value; got an undefined one, such as Tensor() makes; give it a value first");
+}
 
 void destroy(TensorBody* body) noexcept {
   if (body->noted) drop_notes(body);
@@ -50,6 +55,8 @@ Tensor attach(Tensor value, core::Shared<Entry> entry) {
 
 using autograd::defined_body;
 
+void Operand::count_moved() noexcept { borrowed_->retain(); }
+
 Tensor::Tensor(core::Array array) : body_(autograd::make_body(std::move(array))) {}
 
 const Shape& Tensor::shape() const { return defined_body(*this).array.shape(); }
@@ -57,6 +64,7 @@ Dtype Tensor::dtype() const { return defined_body(*this).array.dtype(); }
 std::int64_t Tensor::size(std::int64_t axis) const { return shape()[normalize_axis("size", axis, rank())]; }
 
 double Tensor::item() const {
+  defined_body(*this);
   if (numel() != 1)
     throw ShapeError("item: expected a tensor of exactly one element; got shape " + shape().to_string() +
                      "; reduce it, or read to_vector()");

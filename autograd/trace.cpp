@@ -42,7 +42,7 @@ std::string inputs_of(const TraceRow& row) {
 }  // namespace
 
 Trace trace(const Tensor& result) {
-  if (!result.defined()) throw Error("trace: expected a tensor with a value; got an undefined tensor");
+  autograd::check_defined("trace", result);
   const Reached reached = reached_from(result);
   std::unordered_map<const void*, int> numbers;
   Trace table;

@@ -200,6 +200,7 @@ void check_inside(const char* what, std::int64_t first, std::int64_t count, std:
 
 void check_operands(const char* operation, const Tensor& query, const Tensor& key, const Tensor& value) {
   for (const auto& [what, x] : {std::pair{"query", &query}, {"key", &key}, {"value", &value}}) {
+    if (!x->defined()) autograd::fail_undefined(fmt::format("{}: {}", operation, what).c_str());
     require<ShapeError>(x->rank() >= 2, "{}: {} must have at least two dimensions, [..., length, width]; got {}",
                         operation, what, x->shape());
     require<DtypeError>(

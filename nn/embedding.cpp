@@ -11,9 +11,7 @@ namespace tapegrad::nn {
 
 Embedding::Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, const EmbeddingOptions& options)
     : Module("Embedding"), padding_idx_(options.padding_idx) {
-  require(num_embeddings >= 0 && embedding_dim >= 0,
-          "Embedding: num_embeddings and embedding_dim must not be negative; got {} and {}", num_embeddings,
-          embedding_dim);
+  check_sizes({{"num_embeddings", num_embeddings}, {"embedding_dim", embedding_dim}});
   std::string arguments = fmt::format("num_embeddings={}, embedding_dim={}", num_embeddings, embedding_dim);
   Tensor weight = init::normal_(empty({num_embeddings, embedding_dim}));
   if (padding_idx_) {

@@ -19,8 +19,8 @@ Tensor overwrite(const Tensor& x, const Tensor& value) {
 }
 
 /// What goes into an element of the output, and out of one of the input.
-std::pair<double, double> fans(const char* operation, const Tensor& x) {
-  if (x.rank() < 2)
+std::pair<double, double> fans(const char* operation, const Operand& x) {
+  if (x.rank(operation) < 2)
     throw ShapeError(std::string(operation) + ": a weight must have at least two dimensions, [out, in]; got " +
                      x.shape().to_string());
   const auto receptive = static_cast<double>(x.shape().sub(2, x.rank()).numel());
@@ -52,20 +52,20 @@ Tensor orthonormal_rows(std::int64_t count, std::int64_t width) {
 
 }  // namespace
 
-Tensor constant_(const Tensor& x, double value) { return overwrite(x, full({}, value, x.dtype())); }
-Tensor zeros_(const Tensor& x) { return constant_(x, 0.0); }
-Tensor ones_(const Tensor& x) { return constant_(x, 1.0); }
+Tensor constant_(const Operand& x, double value) { return overwrite(x, full({}, value, x.dtype())); }
+Tensor zeros_(const Operand& x) { return constant_(x, 0.0); }
+Tensor ones_(const Operand& x) { return constant_(x, 1.0); }
 
-Tensor uniform_(const Tensor& x, double low, double high) {
+Tensor uniform_(const Operand& x, double low, double high) {
   require(low <= high, "uniform_: low must be at most high; got {} and {}", low, high);
   return overwrite(x, rand(x.shape(), x.dtype()) * (high - low) + low);
 }
-Tensor normal_(const Tensor& x, double mean, double std) {
+Tensor normal_(const Operand& x, double mean, double std) {
   require(std >= 0, "normal_: std must not be negative; got {}", std);
   return overwrite(x, randn(x.shape(), x.dtype()) * std + mean);
 }
 
-Tensor trunc_normal_(const Tensor& x, double mean, double std, double low, double high) {
+Tensor trunc_normal_(const Operand& x, double mean, double std, double low, double high) {
   const double from = (low - mean) / std, to = (high - mean) / std;
   require(std > 0 && normal_share(to) - normal_share(from) >= 0.01,
           "trunc_normal_: std must be positive, and 1 % of the numbers between low and high; got mean {}, std {}, low "
@@ -79,25 +79,25 @@ Tensor trunc_normal_(const Tensor& x, double mean, double std, double low, doubl
   return overwrite(x, clamp(from_vector(kept, x.shape(), float64) * std + mean, low, high));
 }
 
-Tensor xavier_uniform_(const Tensor& x, double gain) {
+Tensor xavier_uniform_(const Operand& x, double gain) {
   const auto [in, out] = fans("xavier_uniform_", x);
   const double bound = gain * root(6.0, in + out);
   return uniform_(x, -bound, bound);
 }
-Tensor xavier_normal_(const Tensor& x, double gain) {
+Tensor xavier_normal_(const Operand& x, double gain) {
   const auto [in, out] = fans("xavier_normal_", x);
   return normal_(x, 0.0, gain * root(2.0, in + out));
 }
-Tensor kaiming_uniform_(const Tensor& x, double gain, Fan fan) {
+Tensor kaiming_uniform_(const Operand& x, double gain, Fan fan) {
   const auto [in, out] = fans("kaiming_uniform_", x);
   const double bound = gain * root(3.0, fan == Fan::in ? in : out);
   return uniform_(x, -bound, bound);
 }
-Tensor kaiming_normal_(const Tensor& x, double gain, Fan fan) {
+Tensor kaiming_normal_(const Operand& x, double gain, Fan fan) {
   const auto [in, out] = fans("kaiming_normal_", x);
   return normal_(x, 0.0, gain * root(1.0, fan == Fan::in ? in : out));
 }
-Tensor orthogonal_(const Tensor& x, double gain) {
+Tensor orthogonal_(const Operand& x, double gain) {
   fans("orthogonal_", x);
   const std::int64_t out = x.size(0), rest = x.shape().sub(1, x.rank()).numel();
   const Tensor basis = orthonormal_rows(std::min(out, rest), std::max(out, rest));

@@ -25,6 +25,7 @@ LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormOptions& opti
 Tensor LayerNorm::forward(const Operand& x) const {
   const auto here = scope();
   const int rank = normalized_shape_.rank();
+  autograd::check_defined("LayerNorm", x);
   require<ShapeError>(x.rank() >= rank && x.shape().sub(x.rank() - rank, x.rank()) == normalized_shape_,
                       "LayerNorm: the input must end in normalized_shape = {}; got {}", normalized_shape_, x.shape());
   return finished(layer_norm(x, weight_, bias_, eps_, rank));

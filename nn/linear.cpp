@@ -11,8 +11,7 @@
 namespace tapegrad::nn {
 
 Linear::Linear(std::int64_t in_features, std::int64_t out_features, const LinearOptions& options) : Module("Linear") {
-  require(in_features >= 0 && out_features >= 0,
-          "Linear: in_features and out_features must not be negative; got {} and {}", in_features, out_features);
+  check_sizes({{"in_features", in_features}, {"out_features", out_features}});
   describe(fmt::format("in_features={}, out_features={}, bias={}", in_features, out_features, options.bias));
   const double bound = in_features > 0 ? 1.0 / std::sqrt(static_cast<double>(in_features)) : 0.0;
   weight_ = register_parameter("weight", init::uniform_(empty({out_features, in_features}), -bound, bound));
@@ -29,6 +28,7 @@ Linear::Linear(const Tensor& weight, const Tensor& bias) : Module("Linear") {
 }
 
 void Linear::check(const Tensor& x) const {
+  autograd::check_defined("Linear", x);
   require<ShapeError>(x.rank() != 0 && x.size(-1) == in_features(),
                       "Linear: expected in_features = {} in the last dimension of the input; got {}; reshape the input "
                       "or make the layer as wide as it",

@@ -21,6 +21,7 @@ Shape without_classes(const Tensor& input) {
 
 void check_classes(const char* loss, const Tensor& input, const Tensor& target, const Tensor& weight,
                    bool probabilities) {
+  autograd::check_defined(loss, input), autograd::check_defined(loss, target);
   require<ShapeError>(input.rank() != 0, "{}: input must have shape (C), (N, C) or (N, C, d...); got []", loss);
   const Shape wanted = probabilities ? input.shape() : without_classes(input);
   require<ShapeError>(target.shape() == wanted,
@@ -33,8 +34,8 @@ void check_classes(const char* loss, const Tensor& input, const Tensor& target, 
                         classes, weight.shape());
 }
 
-void check(const Tensor& input, const Tensor& target, const CrossEntropyOptions& options) {
-  const bool probabilities = is_floating(target.dtype());
+void check(const Tensor& input, const Operand& target, const CrossEntropyOptions& options) {
+  const bool probabilities = is_floating(target.dtype("cross_entropy"));
   check_classes("cross_entropy", input, target, options.weight, probabilities);
   require<DtypeError>(probabilities || target.dtype() == int64,
                       "cross_entropy: target must be int64 classes or floating probabilities; got {}", target.dtype());
@@ -76,6 +77,7 @@ Tensor reduced(const Tensor& losses, Reduction reduction) {
 
 /// The target in a floating dtype, after checks of both.
 Tensor beside(const char* loss, const Tensor& input, const Tensor& target) {
+  autograd::check_defined(loss, input), autograd::check_defined(loss, target);
   require<ShapeError>(input.shape() == target.shape(),
                       "{}: input and target must have the same shape; got {} and {}; reshape or expand one of them",
                       loss, input.shape(), target.shape());

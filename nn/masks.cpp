@@ -42,6 +42,7 @@ MaskParts intersection(MaskParts a, const MaskParts& b) {
 }
 
 void check_lengths(const char* operation, const Tensor& lengths, std::int64_t limit) {
+  autograd::check_defined(operation, lengths);
   const auto values = lengths.to_vector<std::int64_t>();
   for (std::size_t i = 0; i < values.size(); ++i)
     require(values[i] >= 0 && values[i] <= limit,

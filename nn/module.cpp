@@ -290,6 +290,11 @@ void Module::adopt(const std::string& name, const Module& child) {
   state_->children.emplace_back(name, child.state_);
 }
 
+void Module::check_sizes(std::initializer_list<std::pair<const char*, std::int64_t>> arguments) const {
+  for (const auto& [argument, size] : arguments)
+    require(size >= 0, "{}: {} must not be negative; got {}", type(), argument, size);
+}
+
 void Module::describe(std::string arguments) { state_->arguments = std::move(arguments); }
 
 void Module::pass_name_to_children() { state_->passes_name = true; }

@@ -105,6 +105,8 @@ class Module {
     adopt(name, module);
     return module;
   }
+  /// ValueError that names module and argument if one of them is negative: before anything is made of them.
+  void check_sizes(std::initializer_list<std::pair<const char*, std::int64_t>> arguments) const;
   /// The arguments that the printed tree shows behind the type.
   void describe(std::string arguments);
   /// A container that is never called itself: its name goes in front of its children's in the path of errors.

@@ -51,10 +51,11 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t embed_dim, std::int64_t num_
       window_(options.window),
       q_proj_(
           register_module("q_proj", Linear(checked_width(embed_dim, num_heads), embed_dim, {.bias = options.bias}))),
-      k_proj_(register_module(
-          "k_proj",
-          Linear(options.kdim.value_or(embed_dim),
-                 key_width(embed_dim, num_heads, options.num_kv_heads.value_or(num_heads)), {.bias = options.bias}))),
+      k_proj_(
+          (check_sizes({{"kdim", options.kdim.value_or(0)}, {"vdim", options.vdim.value_or(0)}}),
+           register_module("k_proj", Linear(options.kdim.value_or(embed_dim),
+                                            key_width(embed_dim, num_heads, options.num_kv_heads.value_or(num_heads)),
+                                            {.bias = options.bias})))),
       v_proj_(register_module(
           "v_proj", Linear(options.vdim.value_or(embed_dim), k_proj_.out_features(), {.bias = options.bias}))),
       out_proj_(register_module("out_proj", Linear(embed_dim, embed_dim, {.bias = options.bias}))) {
@@ -79,6 +80,7 @@ MultiHeadAttention::MultiHeadAttention(std::int64_t embed_dim, std::int64_t num_
 /// [N, L, width] -> [N, heads, L, d], a view of the projection.
 Tensor MultiHeadAttention::heads_of(const char* what, const Tensor& x, const Linear& projection) const {
   const std::int64_t width = projection.in_features();
+  if (!x.defined()) autograd::fail_undefined(fmt::format("MultiHeadAttention: {}", what).c_str());
   require<ShapeError>(
       x.rank() == 3, "MultiHeadAttention: {} must have three dimensions, [batch, length, {}]; got {}; use unsqueeze(0)",
       what, width, x.shape());
@@ -173,6 +175,7 @@ SelfAttention::SelfAttention(std::int64_t d_model) : Module("SelfAttention"), d_
 
 AttentionResult SelfAttention::forward(const Operand& x, const AttentionOptions& options) const {
   const auto here = scope();
+  autograd::check_defined("SelfAttention", x);
   require<ShapeError>(x.rank() >= 2 && x.size(-1) == d_model_,
                       "SelfAttention: the input must be [..., length, d_model = {}]; got {}", d_model_, x.shape());
   AttentionResult result = scaled_dot_product_attention(x, x, x, options);

@@ -43,6 +43,7 @@ void check_width(const char* operation, std::int64_t width) {
 
 /// The length of x [..., L, width], for positions from `offset` on.
 std::int64_t checked_length(const char* operation, const Tensor& x, std::int64_t width, std::int64_t offset) {
+  autograd::check_defined(operation, x);
   constexpr std::int64_t kLast = std::int64_t{1} << 52;  // beyond, a double is no position
   require<ShapeError>(x.rank() >= 2 && x.size(-1) == width, "{}: the input must be [..., length, width = {}]; got {}",
                       operation, width, x.shape());
@@ -86,8 +87,7 @@ Tensor PositionTable::rows(std::int64_t offset, std::int64_t length, Dtype dtype
 }
 
 LearnedPositions::LearnedPositions(std::int64_t max_length, std::int64_t width) : Module("LearnedPositions") {
-  require(max_length >= 0 && width >= 0, "LearnedPositions: max_length and width must not be negative; got {} and {}",
-          max_length, width);
+  check_sizes({{"max_length", max_length}, {"width", width}});
   describe(fmt::format("max_length={}, width={}", max_length, width));
   weight_ = register_parameter("weight", init::normal_(empty({max_length, width}), 0.0, 0.02));
 }

@@ -13,6 +13,8 @@ namespace tapegrad::nn {
 class RMSNorm : public Module {
  public:
   explicit RMSNorm(std::int64_t width, std::optional<double> eps = {}) : Module("RMSNorm"), eps_(eps) {
+    check_sizes({{"width", width}});
+    if (eps && !(*eps >= 0)) throw ValueError("RMSNorm: eps must not be negative; got " + std::to_string(*eps));
     weight_ = register_parameter("weight", ones({width}));
     describe(std::to_string(width));
   }

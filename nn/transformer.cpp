@@ -35,7 +35,7 @@ Tensor feed_forward(const Operand& x, const Linear& inner, Activation activation
 TransformerBlock::TransformerBlock(std::int64_t embed_dim, std::int64_t num_heads,
                                    const TransformerBlockOptions& options)
     : Module("TransformerBlock"),
-      norm1_(register_module("norm1", norm(embed_dim, options))),
+      norm1_((check_sizes({{"embed_dim", embed_dim}}), register_module("norm1", norm(embed_dim, options)))),
       attention_(register_module("attention", MultiHeadAttention(embed_dim, num_heads,
                                                                  {.dropout = options.dropout,
                                                                   .bias = options.bias,

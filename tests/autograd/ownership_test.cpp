@@ -27,6 +27,27 @@ TEST(Ownership, RandomNumbersAreDrawnOnce) {
   EXPECT_TRUE(tg::equal(weight, weight.clone()));
 }
 
+TEST(Ownership, WhatIsMovedOutOfAnOperandIsAHandleOfItsOwn) {
+  const tg::Tensor x = tg::full({2}, 7.0);
+  tg::Tensors list;
+  const auto handles = [&] { return x.body()->references.value(); };
+  list.push_back(tg::Operand(x));
+  EXPECT_EQ(handles(), 2u);
+  {
+    tg::Operand named(x);
+    list.push_back(std::move(named));
+  }
+  EXPECT_EQ(handles(), 3u);
+  {
+    tg::Operand borrowed(x), own(borrowed);
+    list.push_back(std::move(own));
+    EXPECT_EQ(handles(), 4u);
+  }
+  list.clear();
+  EXPECT_EQ(handles(), 1u);
+  EXPECT_EQ(x.to_vector<double>(), (std::vector<double>{7, 7}));
+}
+
 TEST(Ownership, BracesAreShapesInFactoriesAndValuesInTensor) {
   EXPECT_EQ(tg::zeros({2, 3}).shape(), (tg::Shape{2, 3}));
   EXPECT_EQ(tg::randn({2, 3}).shape(), (tg::Shape{2, 3}));

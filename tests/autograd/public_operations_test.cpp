@@ -10,6 +10,8 @@
 #include <set>
 
 #include "autograd/expectations.hpp"
+#include "error_texts.hpp"
+#include "gradcheck_table.hpp"
 
 namespace tapegrad {
 namespace {
@@ -61,7 +63,7 @@ const std::map<std::string, Call> kDifferentiable = {
     {"tanh", [](auto& x) { return tanh(x); }},
     {"erf", [](auto& x) { return erf(x); }},
     {"sigmoid", [](auto& x) { return sigmoid(x); }},
-    {"softplus", [](auto& x) { return softplus(x); }},
+    {"softplus", [](auto& x) { return softplus(x) + softplus(x, 2); }},
     {"relu", [](auto& x) { return relu(x); }},
     {"leaky_relu", [](auto& x) { return leaky_relu(x); }},
     {"elu", [](auto& x) { return elu(x); }},
@@ -238,6 +240,81 @@ TEST(PublicOperations, HaveNoGradientsOfIntegers) {
     EXPECT_FALSE(is_floating(y.dtype())) << name;
     EXPECT_THROW(Tensor(y).requires_grad_(), DtypeError) << name;
   }
+}
+
+/// Empty if the error is in the name of an operation that a program can call.
+std::string misnamed(const std::string& error) {
+  const std::string name = error.substr(0, error.find(':'));
+  static const std::set<std::string> known = declared_operations();
+  return known.count(name) ? "" : error;
+}
+
+TEST(PublicOperations, RefuseUndefinedOperandsInTheirName) {
+  const Tensor none, x = input().detach();
+  for (const auto* calls : {&kDifferentiable, &kWithoutGradient})
+    for (const auto& [name, call] : *calls) {
+      const std::string error = error_of([&] { call(none); });
+      EXPECT_EQ(misnamed(error), "") << name << ": " << error;
+      expect_contains(error, "got an undefined one");
+    }
+  const std::map<std::string, std::function<void()>> calls = {
+      {"operator*", [&] { x* none; }},
+      {"maximum", [&] { maximum(x, none); }},
+      {"where", [&] { where(none, x, x); }},
+      {"eq", [&] { eq(x, none); }},
+      {"matmul", [&] { x.matmul(none); }},
+      {"cat",
+       [&] {
+         cat({x, none});
+       }},
+      {"stack",
+       [&] {
+         stack({x, none});
+       }},
+      {"einsum", [&] { einsum("ij,ij->i", x, none); }},
+      {"index", [&] { index(x, {none}); }},
+      {"linear", [&] { linear(x, none); }},
+      {"embedding", [&] { embedding(x, none); }},
+      {"cross_entropy_rows", [&] { cross_entropy_rows(x, none); }},
+      {"index_select", [&] { index_select(x, 0, none); }},
+      {"gather", [&] { gather(x, 0, none); }},
+      {"scatter_add", [&] { scatter_add(x, 0, kIndex, none); }},
+      {"take_along_dim", [&] { take_along_dim(x, none, 0); }},
+      {"masked_select", [&] { masked_select(x, none); }},
+      {"exp", [&] { none.exp(); }},
+      {"relu", [&] { relu(none); }},
+      {"sum", [&] { none.sum(); }},
+      {"max", [&] { none.max(0); }},
+      {"sort", [&] { sort(none); }},
+      {"tril", [&] { tril(none); }},
+      {"allclose", [&] { static_cast<void>(allclose(x, none)); }},
+      {"zeros_like", [&] { zeros_like(none); }},
+      {"one_hot", [&] { one_hot(none, 3); }},
+      {"bernoulli", [&] { bernoulli(none); }},
+      {"item", [&] { static_cast<void>(none.item()); }},
+      {"backward", [&] { none.backward(); }},
+      {"shape", [&] { static_cast<void>(none.shape()); }},
+  };
+  for (const auto& [name, call] : calls)
+    EXPECT_EQ(error_of(call),
+              name +
+                  ": expected a tensor with a value; got an undefined one, such as Tensor() makes; give it a value "
+                  "first");
+}
+
+/// An undefined tensor in the place of each input of each row: an optional one, or an error that names an operation.
+TEST(PublicOperations, RefuseUndefinedOperandsWhereverTheyStand) {
+  // Rows that look at the shape themselves, or call what no user calls.
+  const std::set<std::string> others = {"attention", "checkpoint", "put", "row_products", "weighted_sum", "where"};
+  for (const table::Row& row : table::all_rows())
+    for (std::size_t i = 0; i < row.inputs.size() && !others.count(row.operation); ++i) {
+      Tensors inputs = row.inputs;
+      inputs[i] = {};
+      const std::string error = error_of([&] { row.apply(inputs); });
+      if (error.find("undefined") != std::string::npos) {
+        EXPECT_EQ(misnamed(error), "") << row.name() << ", input " << i;
+      }
+    }
 }
 
 }  // namespace

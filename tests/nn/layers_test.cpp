@@ -4,6 +4,8 @@
 
 #include <tapegrad/tapegrad.hpp>
 
+#include "error_texts.hpp"
+
 namespace tg = tapegrad;
 namespace nn = tapegrad::nn;
 
@@ -12,6 +14,58 @@ TEST(LinearLayer, OfGeluIsTheLayerAfterTheActivation) {
   const tg::Tensor x = tg::randn({4, 5});
   EXPECT_TRUE(tg::equal(layer.of_gelu(x), layer(tg::gelu(x))));
   EXPECT_THROW(layer.of_gelu(tg::randn({4, 6})), tg::ShapeError);
+}
+
+TEST(Layers, RefuseSizesInTheNameOfModuleAndArgument) {
+  const auto expect_refused = [](auto make, const std::string& text) {
+    EXPECT_EQ(error_of(make).substr(0, text.size()), text);
+  };
+  expect_refused([] { nn::Linear(-1, 2); }, "Linear: in_features must not be negative; got -1");
+  expect_refused([] { nn::Linear(2, -3); }, "Linear: out_features must not be negative; got -3");
+  expect_refused([] { nn::Embedding(-1, 2); }, "Embedding: num_embeddings must not be negative; got -1");
+  expect_refused([] { nn::Embedding(2, -1); }, "Embedding: embedding_dim must not be negative; got -1");
+  expect_refused([] { nn::LayerNorm({-1}); }, "LayerNorm: normalized_shape must");
+  expect_refused([] { nn::LayerNorm(tg::Shape{}); }, "LayerNorm: normalized_shape must");
+  expect_refused([] { nn::RMSNorm(-8); }, "RMSNorm: width must not be negative; got -8");
+  expect_refused([] { nn::RMSNorm(8, -1); }, "RMSNorm: eps must not be negative; got -1");
+  expect_refused([] { nn::SwiGLU(-1, 2); }, "SwiGLU: features must not be negative; got -1");
+  expect_refused([] { nn::SwiGLU(1, -2); }, "SwiGLU: hidden must not be negative; got -2");
+  expect_refused([] { nn::LearnedPositions(-1, 2); }, "LearnedPositions: max_length must not be negative; got -1");
+  expect_refused([] { nn::LearnedPositions(1, -2); }, "LearnedPositions: width must not be negative; got -2");
+  expect_refused([] { nn::SinusoidalPositions(-2); }, "SinusoidalPositions: the width must");
+  expect_refused([] { nn::MultiHeadAttention(-8, 2); }, "MultiHeadAttention: embed_dim and num_heads must");
+  expect_refused([] { nn::MultiHeadAttention(8, 2, {.kdim = -1}); }, "MultiHeadAttention: kdim must not be negative");
+  expect_refused([] { nn::MultiHeadAttention(8, 2, {.vdim = -2}); }, "MultiHeadAttention: vdim must not be negative");
+  expect_refused([] { nn::SelfAttention(-1); }, "SelfAttention: d_model must");
+  expect_refused([] { nn::TransformerBlock(-8, 2); }, "TransformerBlock: embed_dim must not be negative; got -8");
+  expect_refused([] { nn::TransformerBlock(-8, 2, {.norm = nn::NormKind::rms}); }, "TransformerBlock: embed_dim must");
+}
+
+TEST(Layers, RefuseUndefinedInputsInTheNameOfTheModule) {
+  const tg::Tensor none, x = tg::ones({1, 2, 4});
+  const auto expect_refused = [](auto call, const std::string& name) {
+    expect_contains(error_of(call), name + ": expected a tensor with a value");
+  };
+  expect_refused([&] { nn::Linear(4, 2)(none); }, "Linear");
+  expect_refused([&] { nn::LayerNorm({4})(none); }, "LayerNorm");
+  expect_refused([&] { nn::RMSNorm(4)(none); }, "rms_norm");
+  expect_refused([&] { nn::Embedding(4, 2)(none); }, "embedding");
+  expect_refused([&] { nn::Dropout(0.5)(none); }, "dropout");
+  expect_refused([&] { nn::SwiGLU(4, 2)(none); }, "Linear");
+  expect_refused([&] { nn::GELU()(none); }, "gelu");
+  expect_refused([&] { nn::LearnedPositions(4, 2)(none); }, "LearnedPositions");
+  expect_refused([&] { nn::MultiHeadAttention(4, 2)(none); }, "MultiHeadAttention: query");
+  expect_refused([&] { nn::MultiHeadAttention(4, 2)(x, x, none); }, "MultiHeadAttention: value");
+  expect_refused([&] { nn::SelfAttention(4)(none); }, "SelfAttention");
+  expect_refused([&] { nn::TransformerBlock(4, 2)(none); }, "LayerNorm");
+  expect_refused([&] { nn::scaled_dot_product_attention(x, none, x); }, "scaled_dot_product_attention: key");
+  expect_refused([&] { nn::linear_attention(x, x, none); }, "linear_attention: value");
+  expect_refused([&] { nn::mse_loss(none, x); }, "mse_loss");
+  expect_refused([&] { nn::l1_loss(x, none); }, "l1_loss");
+  expect_refused([&] { nn::cross_entropy(x, none); }, "cross_entropy");
+  expect_refused([&] { nn::nll_loss(none, x); }, "nll_loss");
+  expect_refused([&] { nn::init::uniform_(none); }, "uniform_");
+  expect_refused([&] { nn::init::xavier_normal_(none); }, "xavier_normal_");
 }
 
 TEST(LinearTest, IsXTimesTransposedWeightPlusBias) {
@@ -105,6 +159,10 @@ TEST(ActivationsTest, KnownValues) {
   EXPECT_NEAR(nn::LeakyReLU(0.2)(-1 * one).item(), -0.2, 1e-12);
   EXPECT_NEAR(nn::ELU(2)(-1 * one).item(), 2 * std::expm1(-1.0), 1e-12);
   EXPECT_NEAR(nn::Softplus()(one).item(), std::log1p(std::exp(1.0)), 1e-12);
+  EXPECT_NEAR(nn::Softplus(2.0)(one).item(), std::log1p(std::exp(2.0)) / 2, 1e-12);
+  EXPECT_EQ(nn::Softplus(2.0, 1.5)(one).item(), 1.0);
+  EXPECT_EQ(nn::Softplus(2.0).to_string(), "Softplus(beta=2, threshold=20): 0 parameters");
+  EXPECT_THROW(nn::Softplus(0.0)(one), tg::ValueError);
   EXPECT_EQ(nn::Softmax(0)(one).item(), 1.0);
   EXPECT_EQ(nn::LogSoftmax(-1)(one).item(), 0.0);
   EXPECT_EQ(nn::LeakyReLU(0.2).to_string(), "LeakyReLU(negative_slope=0.2): 0 parameters");
