@@ -14,6 +14,7 @@
 #include <tapegrad/autograd/npy.hpp>
 #include <tapegrad/core/atomic_file.hpp>
 #include <tapegrad/core/error.hpp>
+#include <tapegrad/core/safetensors_dtypes.hpp>
 
 namespace tapegrad {
 namespace {
@@ -24,11 +25,13 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::int64_t kAlignment = 64;
 constexpr std::int64_t kLongestHeader = 1 << 16;
 
-constexpr std::pair<std::string_view, Dtype> kDtypes[] = {
-    {"<f4", float32}, {"<f8", float64}, {"<i8", int64}, {"|b1", boolean}};
+/// NumPy's names of element types, and those that safetensors files have for them.
+constexpr std::pair<std::string_view, std::string_view> kDtypes[] = {
+    {"<f2", "F16"}, {"<f4", "F32"}, {"<f8", "F64"}, {"|i1", "I8"},  {"<i2", "I16"}, {"<i4", "I32"},
+    {"<i8", "I64"}, {"|u1", "U8"},  {"<u2", "U16"}, {"<u4", "U32"}, {"|b1", "BOOL"}};
 
 struct Header {
-  Dtype dtype;
+  const core::StoredDtype* dtype;
   bool fortran_order;
   Shape shape;
 };
@@ -39,7 +42,7 @@ class HeaderParser {
   HeaderParser(const std::string& where, std::string_view text) : where_(where), text_(text) {}
 
   Header parse() {
-    std::optional<Dtype> dtype;
+    const core::StoredDtype* dtype = nullptr;
     std::optional<bool> fortran_order;
     std::optional<Shape> shape;
     expect('{');
@@ -58,7 +61,7 @@ class HeaderParser {
     }
     if (next() != '\0') fail("expected nothing after '}'");
     if (!dtype || !fortran_order || !shape) fail("descr, fortran_order and shape must all be there");
-    return {*dtype, *fortran_order, *shape};
+    return {dtype, *fortran_order, *shape};
   }
 
  private:
@@ -93,15 +96,16 @@ class HeaderParser {
     at_ = end + 1;
     return content;
   }
-  Dtype parse_dtype() {
+  const core::StoredDtype* parse_dtype() {
     if (next() != '\'') fail("the elements must be plain numbers, not records,");
     const std::string_view descr = quoted();
-    for (const auto& [name, dtype] : kDtypes)
-      if (name == descr) return dtype;
+    for (const auto& [name, stored] : kDtypes)
+      if (name == descr) return core::find_stored_dtype(stored);
     std::string shown(descr.substr(0, 20));  // of a file that isn't trusted: no control characters into a message
     for (char& c : shown) c = c >= ' ' && c <= '~' ? c : '?';
     throw FileError(
-        fmt::format("{}the elements must be <f4, <f8, <i8 or |b1; got {}; convert them in NumPy with "
+        fmt::format("{}the elements must be <f2, <f4, <f8, |i1, <i2, <i4, <i8, |u1, <u2, <u4 or |b1; got {}; convert "
+                    "them in NumPy with "
                     "astype()",
                     where_, shown));
   }
@@ -134,7 +138,7 @@ class HeaderParser {
 /// How many bytes the elements take; nothing if it is more than `limit`.
 std::optional<std::int64_t> bytes_of(const Header& header, std::int64_t limit) {
   if (std::find(header.shape.begin(), header.shape.end(), 0) != header.shape.end()) return 0;
-  std::int64_t bytes = size_of(header.dtype);
+  std::int64_t bytes = header.dtype->bytes;
   for (std::int64_t size : header.shape)
     if (__builtin_mul_overflow(bytes, size, &bytes) || bytes > limit) return {};
   return bytes;
@@ -143,11 +147,12 @@ std::optional<std::int64_t> bytes_of(const Header& header, std::int64_t limit) {
 }  // namespace
 
 void save_npy(const std::string& path, const Tensor& tensor) {
+  autograd::check_defined("save_npy", tensor);
   const core::Array array = tensor.array().contiguous();
   std::string shape;
   for (std::int64_t size : array.shape()) shape += std::to_string(size) + ", ";
   const auto* row = std::find_if(std::begin(kDtypes), std::end(kDtypes),
-                                 [&](const auto& row) { return row.second == array.dtype(); });
+                                 [&](const auto& row) { return row.second == core::stored_name(array.dtype()); });
   std::string text =
       fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}), }}", row->first,
                   array.rank() > 1 ? shape.substr(0, shape.size() - 2) : shape.substr(0, shape.find(' ')));
@@ -199,13 +204,23 @@ Tensor load_npy(const std::string& path) {
     throw FileError(
         fmt::format("{}the elements of shape {} and dtype {} must fill the file after its header exactly; "
                     "got {} bytes",
-                    where, header.shape.to_string(), name_of(header.dtype), left));
+                    where, header.shape.to_string(), header.dtype->name, left));
   Shape stored = header.shape, reversed;
   for (int axis = stored.rank() - 1; axis >= 0; --axis) reversed.push_back(axis);
   if (header.fortran_order) std::reverse(stored.begin(), stored.end());
-  const core::Array array(stored, header.dtype);
-  read(array.data<char>(), *bytes, "the elements");
-  if (header.dtype == boolean &&
+  const core::Array array(stored, header.dtype->loaded);
+  if (header.dtype->widen) {
+    std::byte piece[1 << 16];
+    for (std::int64_t done = 0, size; done < *bytes; done += size) {
+      size = std::min<std::int64_t>(*bytes - done, sizeof piece);
+      read(piece, size, "the elements");
+      header.dtype->widen(piece, static_cast<std::size_t>(size / header.dtype->bytes),
+                          array.storage()->data() + done / header.dtype->bytes * size_of(array.dtype()));
+    }
+  } else {
+    read(array.data<char>(), *bytes, "the elements");
+  }
+  if (array.dtype() == boolean &&
       std::any_of(array.data<char>(), array.data<char>() + *bytes, [](char c) { return c != 0 && c != 1; }))
     throw FileError(where + "booleans must be 0 or 1; got another byte; the file is damaged");
   return Tensor(header.fortran_order ? array.permuted(reversed).contiguous() : array);

@@ -91,6 +91,45 @@ TEST_F(Npy, AnyOrderOfKeysAndOfElements) {
   EXPECT_TRUE(equal(load_npy(path_), tensor({{false, true, true}, {false, false, true}})));
 }
 
+/// Bytes by NumPy 1.24's astype(...).tobytes().
+TEST_F(Npy, SmallerNumbersAreWidened) {
+  const auto read = [&](const std::string& descr, const std::string& data, bool fortran = false) {
+    write_with("{'descr': '" + descr + "', 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': (2, 2), }",
+               data);
+    return load_npy(path_);
+  };
+  using Integers = std::vector<std::int64_t>;
+  const auto expect_integers = [](const Tensor& x, const Integers& values) {
+    EXPECT_EQ(x.dtype(), int64);
+    EXPECT_EQ(x.to_vector<std::int64_t>(), values);
+  };
+  expect_integers(read("|i1", {"\x80\xff\x00\x7f", 4}), {-128, -1, 0, 127});
+  expect_integers(read("|i1", {"\x80\xff\x00\x7f", 4}, true), {-128, 0, -1, 127});
+  expect_integers(read("|u1", {"\x80\xff\x00\x7f", 4}), {128, 255, 0, 127});
+  expect_integers(read("<i2", {"\x00\x80\xff\xff\x00\x00\xff\x7f", 8}), {-32768, -1, 0, 32767});
+  expect_integers(read("<u2", {"\x00\x80\xff\xff\x00\x00\xff\x7f", 8}), {32768, 65535, 0, 32767});
+  const std::string four("\x00\x00\x00\x80\xff\xff\xff\xff\x00\x00\x00\x00\xff\xff\xff\x7f", 16);
+  expect_integers(read("<i4", four), {-2147483648, -1, 0, 2147483647});
+  expect_integers(read("<u4", four), {2147483648, 4294967295, 0, 2147483647});
+  const Tensor half = read("<f2", {"\x00\x3e\x00\xfc\x01\x00\x00\x80", 8});
+  EXPECT_EQ(half.dtype(), float32);
+  EXPECT_EQ(bytes_of(half), bytes_of(tensor({{1.5, -kInf}, {std::ldexp(1.0, -24), -0.0}})));
+
+  const std::int64_t count = 100001;  // several pieces
+  std::string data;
+  for (std::int64_t i = 0; i < count; ++i) data += {static_cast<char>(i % 256), static_cast<char>(i / 256 % 128)};
+  write_with("{'descr': '<i2', 'fortran_order': False, 'shape': (100001,), }", data);
+  const Tensor many = load_npy(path_), counted = arange(count);
+  EXPECT_TRUE(equal(many, counted - 32768 * floor(counted / 32768.0).to(int64)));
+
+  for (const char* descr : {"<u8", "<c8", "<f16", ">i4", "<i1", "<M8[s]"}) {
+    write_with(std::string("{'descr': '") + descr + "', 'fortran_order': False, 'shape': (0,), }", "");
+    expect_refused(std::string("got ") + descr);
+  }
+  write_with("{'descr': '<u2', 'fortran_order': False, 'shape': (2,), }", "123");
+  expect_refused("dtype U16 must fill the file after its header exactly; got 3 bytes");
+}
+
 TEST_F(Npy, DamageIsRefused) {
   const std::string good = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", data(8, '\0');
   write_with(good, data);
