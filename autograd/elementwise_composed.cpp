@@ -1,4 +1,5 @@
 // Elementwise functions made of others, which bring their gradients.
+#include <cmath>
 #include <limits>
 
 #include <tapegrad/autograd/elementwise.hpp>
@@ -14,6 +15,14 @@ Tensor leaky_relu(const Operand& x, double negative_slope) { return where(gt(x, 
 
 Tensor elu(const Operand& x, double alpha) {
   return where(gt(x, 0), x, expm1(clamp_max(x, 0)) * alpha);  // clamped: exp of large numbers would overflow
+}
+
+Tensor softplus(const Operand& x, double beta, double threshold) {
+  if (beta == 0 || !std::isfinite(beta))
+    throw ValueError("softplus: beta must be finite and not 0; got " + std::to_string(beta));
+  if (beta == 1 && threshold >= 20 && x.dtype() != float64) return softplus(x);  // x itself from 17 on
+  const Tensor scaled = x * beta;
+  return where(gt(scaled, threshold), x, softplus(scaled) / beta);
 }
 
 Tensor clamp_min(const Operand& x, double low) { return clamp(x, low, kInfinity); }

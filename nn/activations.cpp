@@ -19,7 +19,10 @@ GELU::GELU(GeluApproximation approximate)
 SiLU::SiLU() : Function("SiLU", [](const Tensor& x) { return silu(x); }) {}
 Tanh::Tanh() : Function("Tanh", [](const Tensor& x) { return tapegrad::tanh(x); }) {}
 Sigmoid::Sigmoid() : Function("Sigmoid", [](const Tensor& x) { return sigmoid(x); }) {}
-Softplus::Softplus() : Function("Softplus", [](const Tensor& x) { return softplus(x); }) {}
+Softplus::Softplus(double beta, double threshold)
+    : Function(
+          "Softplus", [=](const Tensor& x) { return softplus(x, beta, threshold); },
+          fmt::format("beta={}, threshold={}", beta, threshold)) {}
 Softmax::Softmax(std::int64_t axis)
     : Function(
           "Softmax", [=](const Tensor& x) { return softmax(x, axis); }, fmt::format("axis={}", axis)) {}

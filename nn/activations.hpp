@@ -60,7 +60,7 @@ struct Sigmoid : Function {
   Sigmoid();
 };
 struct Softplus : Function {
-  Softplus();
+  explicit Softplus(double beta = 1.0, double threshold = 20.0);
 };
 struct Softmax : Function {
   explicit Softmax(std::int64_t axis);

@@ -75,6 +75,10 @@ void add_elementwise_rows(Rows& rows) {
   const std::size_t before = rows.size();
   add_unary(rows, "divide", rsqrt, positive_values);
   for (std::size_t i = before; i < rows.size(); ++i) rows[i].through = {"sqrt"};
+  const std::size_t sharper = rows.size();
+  add_unary(
+      rows, "softplus", [](const Tensor& x) { return softplus(x, 2.5, 1.5); }, signed_values);
+  for (std::size_t i = sharper; i < rows.size(); ++i) rows[i].through = {"multiply", "divide", "where"};
   add_unary(
       rows, "gelu", [](const Tensor& x) { return gelu(x); }, signed_values);
   add_unary(

@@ -161,6 +161,17 @@ TEST(Reductions, NaNIsTheLargestForTheGradientToo) {
                 {1, 0.5}, 0);
 }
 
+TEST(Numbers, SoftplusIsRightFarOut) {
+  for (const Dtype dtype : {float32, float64})
+    for (const double beta : {1.0, 0.25, 3.0}) {
+      const Tensor x = tensor({-kInf, -1e30, -1e5, 1000.0, 1e30, kInf}, dtype).requires_grad_();
+      const Tensor y = softplus(x, beta);
+      expect_near(y, {0, 0, 0, 1000, static_cast<double>(dtype == float32 ? 1e30F : 1e30), kInf}, 0);
+      y.backward(ones({6}, dtype));
+      expect_near(x.grad(), {0, 0, 0, 1, 1, 1}, 0);
+    }
+}
+
 TEST(Reductions, LogSumExpOverSeveralAxes) {
   const Tensor x = tensor({{1000.0, 1001.0}, {-kInf, -kInf}}, float64);
   expect_near(logsumexp(x, Axes()), {1001.3132616875183}, 1e-15);
@@ -168,6 +179,18 @@ TEST(Reductions, LogSumExpOverSeveralAxes) {
   expect_near(logsumexp(tensor({-1000.0, -1001.0}, float64), 0), {-999.6867383124817}, 1e-15);
   EXPECT_EQ(logsumexp(ones({2, 3, 4}), {0, 2}, true).shape(), (Shape{1, 3, 1}));
   EXPECT_EQ(logsumexp(zeros({2, 0}), 1).to_vector<double>(), (Values{-kInf, -kInf}));
+}
+
+TEST(Reductions, LogSumExpOfRowsOfMinusInfinityHasNoGradient) {
+  const Tensor x = tensor({{-kInf, -kInf}, {0.0, -kInf}, {0.0, 0.0}}, float64).requires_grad_();
+  const Tensor y = logsumexp(x, 1);
+  expect_near(y, {-kInf, 0, std::log(2.0)}, 1e-15);
+  const Tensor gradient = autograd::grad({y.sum()}, {x}, {.create_graph = true})[0];
+  expect_near(gradient, {0, 0, 1, 0, 0.5, 0.5}, 1e-15);
+  expect_near(autograd::grad({(gradient * gradient).sum()}, {x})[0], {0, 0, 0, 0, 0, 0}, 1e-15);
+  Tensor all = full({3}, -kInf, float64).requires_grad_();
+  logsumexp(all, Axes(), true).sum().backward();
+  expect_near(all.grad(), {0, 0, 0}, 0);
 }
 
 TEST(Reductions, PlaceOfTheExtremeOfAll) {

@@ -207,6 +207,9 @@ def numbers(cases):
             norm = lambda x, w: x * torch.rsqrt(x.square().mean(dims, keepdim=True) + eps) * (1 if w is None else w)
             cases.add("rms_norm", norm, [randn(*shape), randn(*shape[-rank:])], eps=eps, rank=rank)
             cases.add("rms_norm", norm, [randn(*shape), None], eps=eps, rank=rank)
+    far = torch.tensor([-1e300, -800.0, -30.0, -1.5, 0.0, 0.25, 1.0, 7.75, 8.25, 19.5, 20.5, 800.0, 1e300])
+    for beta, threshold in ((1.0, 20.0), (2.5, 20.0), (0.5, 1.0), (-2.0, 20.0)):
+        cases.add("softplus_cut", lambda x: F.softplus(x, beta, threshold), [far], beta=beta, threshold=threshold)
 
 
 def products(x, dims, keepdim):

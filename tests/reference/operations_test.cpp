@@ -102,6 +102,7 @@ void add_numbers(Operations& all) {
   all["expm1"] = unary(expm1);
   all["tan"] = unary(tan);
   all["atan"] = unary(atan);
+  all["softplus_cut"] = [](const Tensors& in, const Json& at) { return softplus(in[0], at["beta"], at["threshold"]); };
   all["leaky_relu"] = [](const Tensors& in, const Json& at) { return leaky_relu(in[0], at["negative_slope"]); };
   all["elu"] = [](const Tensors& in, const Json& at) { return elu(in[0], at["alpha"]); };
   all["lerp"] = [](const Tensors& in, const Json&) { return lerp(in[0], in[1], in[2]); };
