@@ -122,7 +122,8 @@ TEST(TransformerLayers, MistakesAreNamed) {
   mentions(error_of([] { nn::TransformerEncoder(8, 2, 0); }), {"TransformerEncoder", "num_layers", "0"});
   mentions(error_of([] { nn::TransformerEncoderLayer(8, 2, {.dim_feedforward = 0}); }), {"dim_feedforward", "0"});
   mentions(error_of([] { nn::TransformerEncoderLayer(8, 3); }), {"divisible", "8", "3"});
-  mentions(error_of([] { nn::TransformerBlock(-8, 2); }), {"LayerNorm", "none below 0", "[-8]"});
+  mentions(error_of([] { nn::TransformerBlock(-8, 2); }), {"TransformerBlock", "embed_dim", "got -8"});
+  mentions(error_of([] { nn::LayerNorm(-8); }), {"LayerNorm", "none below 0", "[-8]"});
   nn::TransformerDecoder decoder(8, 2, 2, kSmall);
   const tg::Tensor x = tg::ones({1, 2, 8});
   mentions(error_of([&] { decoder(x, tg::ones({1, 2, 6})); }), {"layers.0.multihead_attn", "[1, 2, 6]", "8"});
