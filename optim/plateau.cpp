@@ -62,7 +62,12 @@ StateDict ReduceLROnPlateau::state_dict() const {
 void ReduceLROnPlateau::load_state_dict(const StateDict& entries) {
   Reading reading(kName, entries);
   const StateDict own = state_dict();
-  for (const auto& [entry, tensor] : own) reading.get(entry, tensor);
+  for (const auto& [entry, tensor] : own)
+    if (const Tensor* found = reading.get(entry, tensor)) {
+      const double value = found->item();
+      if (std::isnan(value) || (entry != "best" && value < 0))
+        reading.wrong(entry, fmt::format("a number that step() can reach, got {}", value));
+    }
   reading.finish();
   best_ = entries.at("best").item();
   bad_ = entries.at("num_bad_epochs").to_vector<std::int64_t>()[0];

@@ -34,27 +34,30 @@ double Schedule::lr_at(std::int64_t step, std::size_t group) const {
 }
 
 StateDict Schedule::state_dict() const {
+  std::vector<double> bases = bases_, rates;
+  for (std::size_t group = 0; group < optimizer_.groups().size(); ++group) rates.push_back(optimizer_.lr(group));
+  bases.insert(bases.end(), rates.begin() + static_cast<std::ptrdiff_t>(bases.size()), rates.end());
+  const Shape shape{static_cast<std::int64_t>(rates.size())};
   return {{"steps", tensor(steps_)},
-          {"base_lrs", from_vector(bases_, {static_cast<std::int64_t>(bases_.size())}, float64)}};
+          {"base_lrs", from_vector(bases, shape, float64)},
+          {"last_lrs", from_vector(rates, shape, float64)}};
 }
 
 void Schedule::load_state_dict(const StateDict& entries) {
   Reading reading(curve_.name, entries);
   const StateDict own = state_dict();
-  const Tensor *steps = reading.get("steps", own.at("steps")), *bases = reading.get("base_lrs", own.at("base_lrs"));
+  const Tensor* steps = reading.get("steps", own.at("steps"));
   if (steps && steps->item() < 0) reading.wrong("steps", fmt::format("not negative, got {}", steps->item()));
-  if (bases)
-    for (const double base : bases->to_vector<double>())
-      if (!(base >= 0 && std::isfinite(base)))
-        reading.wrong("base_lrs", fmt::format("finite and not negative, got {}", base));
+  std::vector<double> read[2];
+  for (const auto& [name, to] : {std::pair{"base_lrs", &read[0]}, {"last_lrs", &read[1]}})
+    if (const Tensor* rates = reading.get(name, own.at(name)))
+      for (const double rate : * to = rates->to_vector<double>())
+        if (!(rate >= 0 && std::isfinite(rate)))
+          reading.wrong(name, fmt::format("finite and not negative, got {}", rate));
   reading.finish();
-  const std::vector<double> before = std::exchange(bases_, bases->to_vector<double>());
-  try {
-    set_steps(steps->to_vector<std::int64_t>()[0]);
-  } catch (...) {
-    bases_ = before;
-    throw;
-  }
+  bases_ = read[0];
+  steps_ = steps->to_vector<std::int64_t>()[0];
+  for (std::size_t group = 0; group < bases_.size(); ++group) optimizer_.set_lr(read[1][group], group);
 }
 
 std::string Schedule::curve(std::int64_t steps, std::size_t group) const {

@@ -125,7 +125,7 @@ class Schedule {
   /// The rate of a group at any step; a closed form, so that nothing depends on the steps before.
   double lr_at(std::int64_t step, std::size_t group = 0) const;
 
-  /// "steps" and "base_lrs".
+  /// "steps", "base_lrs" and "last_lrs": those of all groups now, which may have been set by hand.
   StateDict state_dict() const;
   /// ValueError that lists all that is missing, unexpected or wrong, and then nothing is changed.
   void load_state_dict(const StateDict& entries);

@@ -208,6 +208,31 @@ TEST(ScheduleStateTest, GoesOnWithBasesAndSteps) {
   EXPECT_EQ(resumed.steps(), 24);
 }
 
+TEST(ScheduleStateTest, KeepsARateThatWasSetByHand) {
+  const tg::Tensor a = tg::ones({1}), b = tg::ones({1});
+  const auto run = [&](auto&& use) {
+    optim::SGD optimizer({a}, {.lr = 0.1});
+    optim::CosineSchedule schedule(optimizer, {.total_steps = 10});
+    optimizer.add_param_group({.parameters = {b}, .lr = 0.5});  // seen by the schedule at its next step
+    use(optimizer, schedule);
+  };
+  run([&](optim::SGD& first, optim::CosineSchedule& whole) {
+    whole.step();
+    first.set_lr(0.033, 0);
+    run([&](optim::SGD& second, optim::CosineSchedule& resumed) {
+      second.load_state_dict(first.state_dict());
+      resumed.load_state_dict(whole.state_dict());
+      EXPECT_EQ(second.lr(0), 0.033);
+      EXPECT_EQ(second.lr(1), first.lr(1));
+      whole.step();
+      resumed.step();
+      EXPECT_EQ(second.lr(0), first.lr(0));
+      EXPECT_EQ(second.lr(1), first.lr(1));
+      EXPECT_NE(second.lr(0), 0.033);
+    });
+  });
+}
+
 TEST(ScheduleStateTest, PlateauGoesOn) {
   const tg::Tensor a = tg::ones({1});
   optim::SGD first({a}, {.lr = 1.0}), second({a}, {.lr = 1.0});
@@ -221,4 +246,10 @@ TEST(ScheduleStateTest, PlateauGoesOn) {
   EXPECT_EQ(second.lr(), 0.1);
   EXPECT_TRUE(has(error_of<tg::ValueError>([&] { resumed.load_state_dict({}); }),
                   "missing: best, num_bad_epochs, cooldown_counter"));
+  tg::StateDict entries = whole.state_dict();
+  entries.set("best", tg::tensor(std::nan(""), tg::float64));
+  entries.set("num_bad_epochs", tg::tensor(-1));
+  const std::string text = error_of<tg::ValueError>([&] { resumed.load_state_dict(entries); });
+  EXPECT_TRUE(has(text, "best must be a number that step() can reach, got nan")) << text;
+  EXPECT_TRUE(has(text, "num_bad_epochs must be a number that step() can reach, got -1")) << text;
 }
