@@ -74,6 +74,7 @@ Ema::Scope::~Scope() {
 }
 
 StateDict Ema::state_dict() const {
+  check_fit("Ema::state_dict");
   StateDict entries{{"updates", tensor(updates_)}};
   for (std::size_t i = 0; i < averages_.size(); ++i) entries.set(fmt::format("average.{}", i), Tensor(averages_[i]));
   return entries;

@@ -33,7 +33,8 @@ class Ema {
   /// `const auto averaged = ema.averaged();`. Error if there is one already.
   [[nodiscard]] Scope averaged() { return Scope(*this); }
 
-  /// "average.0" and so on, which share memory with it, and "updates".
+  /// "average.0" and so on, which share memory with it, and "updates". Error while a Scope lives: what is saved beside
+  /// it would be the averages.
   StateDict state_dict() const;
   /// ValueError that lists all that is missing, unexpected or wrong, and then nothing is changed.
   void load_state_dict(const StateDict& entries);

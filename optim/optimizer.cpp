@@ -95,8 +95,7 @@ void Optimizer::step() {
   NoGradGuard no_grad;
   std::vector<Item> items = collect();
   for (Item& item : items) {
-    item.memory = item.tensor->mutable_array();
-    item.parameter = item.memory.contiguous();
+    item.parameter = item.tensor->array().contiguous();
     item.gradient = item.gradient.contiguous();
     const auto needed = needs(*item.group);
     for (std::size_t slot = 0; slot < kSlots; ++slot)
@@ -104,7 +103,10 @@ void Optimizer::step() {
         array = zeros(item.parameter.shape(), item.parameter.dtype()).array();
         item.first = true;
       }
-    ++item.state->steps;
+  }
+  for (Item& item : items) {  // behind everything that may run out of memory
+    item.memory = item.tensor->mutable_array();
+    item.first |= item.state->steps++ == 0;
   }
   update_all(items);
   for (const Item& item : items)

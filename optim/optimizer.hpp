@@ -85,7 +85,7 @@ class Optimizer {
     core::Array parameter;
     core::Array gradient;    // only to be read
     core::Array memory;      // the parameter's own, which may have gaps
-    bool first = false;      // an array of the state has just been made
+    bool first = false;      // its first step, or the first with an array of the state
     std::int64_t begin = 0;  // its first element, counted over all items
   };
 

@@ -22,6 +22,12 @@ xsimd::batch<T> all_lanes(double value) {
   return xsimd::batch<T>(static_cast<T>(value));
 }
 
+/// The gradient and its L2 term, which without a decay would make NaN of an infinite parameter.
+template <class Batch>
+Batch with_decay(const Batch& gradient, const Batch& parameter, const Batch& decay, bool decays) {
+  return decays ? gradient + parameter * decay : gradient;
+}
+
 template <class T>
 double norm_power_of(const T* x, std::int64_t size, double p) {
   double total = 0;
@@ -69,10 +75,10 @@ void sgd_step(Elements elements, const Array& parameter, const Array& gradient, 
     const Batch lr = all_lanes<T>(step.lr), momentum = all_lanes<T>(step.momentum);
     const Batch kept = all_lanes<T>(1 - step.dampening), decay = all_lanes<T>(step.weight_decay);
     const Batch sign = all_lanes<T>(step.maximize ? -1 : 1);
-    const bool nesterov = step.nesterov, first = step.first;
+    const bool nesterov = step.nesterov, first = step.first, decays = step.weight_decay != 0;
     for_all<T>(elements, [=](std::int64_t i, auto count) {
       const Batch p = load(to + i, count);
-      Batch g = load(from + i, count) * sign + p * decay;
+      Batch g = with_decay(load(from + i, count) * sign, p, decay, decays);
       if (memory) {
         const Batch b = first ? g : load(memory + i, count) * momentum + g * kept;
         store(memory + i, b, count);
@@ -96,11 +102,12 @@ void adam_step(Elements elements, const Array& parameter, const Array& gradient,
     const Batch keep1 = all_lanes<T>(step.beta1), new1 = all_lanes<T>(1 - step.beta1);
     const Batch keep2 = all_lanes<T>(step.beta2), new2 = all_lanes<T>(1 - step.beta2);
     const Batch shrink = all_lanes<T>(decoupled ? 1 - step.lr * step.weight_decay : 1.0);
-    const Batch decay = all_lanes<T>(decoupled ? 0.0 : step.weight_decay);
+    const Batch decay = all_lanes<T>(step.weight_decay);
     const Batch sign = all_lanes<T>(step.maximize ? -1 : 1), eps = all_lanes<T>(step.eps);
+    const bool decays = !decoupled && step.weight_decay != 0;
     for_all<T>(elements, [=](std::int64_t i, auto count) {
       const Batch p = load(to + i, count);
-      const Batch g = load(from + i, count) * sign + p * decay;
+      const Batch g = with_decay(load(from + i, count) * sign, p, decay, decays);
       const Batch m = load(means + i, count) * keep1 + g * new1;
       Batch v = load(squares + i, count) * keep2 + g * g * new2;
       store(means + i, m, count);
@@ -125,9 +132,10 @@ void rmsprop_step(Elements elements, const Array& parameter, const Array& gradie
     const Batch decay = all_lanes<T>(step.weight_decay), momentum = all_lanes<T>(step.momentum);
     const Batch lr = all_lanes<T>(step.lr), eps = all_lanes<T>(step.eps);
     const Batch sign = all_lanes<T>(step.maximize ? -1 : 1), zero = all_lanes<T>(0);
+    const bool decays = step.weight_decay != 0;
     for_all<T>(elements, [=](std::int64_t i, auto count) {
       const Batch p = load(to + i, count);
-      const Batch g = load(from + i, count) * sign + p * decay;
+      const Batch g = with_decay(load(from + i, count) * sign, p, decay, decays);
       Batch v = load(squares + i, count) * keep + g * g * fresh;
       store(squares + i, v, count);
       if (means) {

@@ -62,6 +62,7 @@ TEST(EmaTest, StateGoesRound) {
   {
     const auto averaged = other.averaged();
     EXPECT_EQ(p.max().item(), 2.0);
+    EXPECT_THROW(other.state_dict(), tg::Error);
   }
   EXPECT_THROW(other.load_state_dict({{"average.0", tg::ones({3})}}), tg::ValueError);
   EXPECT_EQ(other.updates(), 1);

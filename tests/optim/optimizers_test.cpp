@@ -107,6 +107,18 @@ TEST(OptimizerTest, GradientsAreLeftAloneAndParametersWithoutOneAreSkipped) {
   EXPECT_FALSE(a.grad().defined());
 }
 
+TEST(OptimizerTest, WithoutDecayAnInfiniteParameterStays) {
+  const tg::Tensor p = parameter(INFINITY);
+  std::unique_ptr<optim::Optimizer> optimizers[] = {
+      std::make_unique<optim::SGD>(tg::Tensors{p}), std::make_unique<optim::Adam>(tg::Tensors{p}),
+      std::make_unique<optim::AdamW>(tg::Tensors{p}), std::make_unique<optim::RMSprop>(tg::Tensors{p}),
+      std::make_unique<optim::Lion>(tg::Tensors{p})};
+  for (const auto& optimizer : optimizers) {
+    step_with(*optimizer, p, 1.0);
+    EXPECT_EQ(p.item(), INFINITY);
+  }
+}
+
 TEST(OptimizerTest, GroupsOverrideDefaults) {
   tg::Tensor a = parameter(1.0), b = parameter(1.0);
   optim::SGD optimizer({{.parameters = {a}}, {.parameters = {b}, .lr = 0.5, .weight_decay = 1.0}}, {.lr = 0.1});
