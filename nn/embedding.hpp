@@ -7,8 +7,8 @@
 namespace tapegrad::nn {
 
 struct EmbeddingOptions {
-  /// This row is zero at the start and gets no gradient, so optimizers leave it alone; a negative index counts from the
-  /// end. Loading a state dict does overwrite it.
+  /// This row is zero at the start and gets no gradient, so that it stays zero in training; a negative index counts
+  /// from the end. Loading a state dict does overwrite it.
   std::optional<std::int64_t> padding_idx = {};
 };
 

@@ -57,11 +57,13 @@ Tensor zeros_(const Operand& x) { return constant_(x, 0.0); }
 Tensor ones_(const Operand& x) { return constant_(x, 1.0); }
 
 Tensor uniform_(const Operand& x, double low, double high) {
-  require(low <= high, "uniform_: low must be at most high; got {} and {}", low, high);
+  require(low <= high && std::isfinite(high - low),
+          "uniform_: low must be at most high, and both finite; got {} and {}", low, high);
   return overwrite(x, rand(x.shape(), x.dtype()) * (high - low) + low);
 }
 Tensor normal_(const Operand& x, double mean, double std) {
-  require(std >= 0, "normal_: std must not be negative; got {}", std);
+  require(std >= 0 && std::isfinite(mean + std),
+          "normal_: mean and std must be finite, and std not negative; got {} and {}", mean, std);
   return overwrite(x, randn(x.shape(), x.dtype()) * std + mean);
 }
 

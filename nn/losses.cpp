@@ -1,5 +1,7 @@
 #include <tapegrad/nn/losses.hpp>
 
+#include <cmath>
+
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/format.hpp>
@@ -69,7 +71,7 @@ Tensor as_rows(const Tensor& x) {
 
 Tensor reduced(const Tensor& losses, Reduction reduction, const Shape& shape, double count) {
   if (reduction == Reduction::none) return losses.reshape(shape);
-  return reduction == Reduction::sum ? losses.sum() : losses.sum() / (count > 0 ? count : 1.0);
+  return reduction == Reduction::sum ? losses.sum() : losses.sum() / (count != 0 ? count : 1.0);
 }
 Tensor reduced(const Tensor& losses, Reduction reduction) {
   return reduced(losses, reduction, losses.shape(), static_cast<double>(losses.numel()));
@@ -88,6 +90,7 @@ Tensor beside(const char* loss, const Tensor& input, const Tensor& target) {
 
 /// difference^2 / 2 up to `bound`, from there on as steep as there.
 Tensor bent(const Tensor& difference, double bound) {
+  if (std::isinf(difference.dtype() == float32 ? static_cast<float>(bound) : bound)) return 0.5 * square(difference);
   const Tensor inner = clamp(difference, -bound, bound);
   return 0.5 * square(inner) + bound * abs(difference - inner);
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -89,12 +90,14 @@ struct Module::State : std::enable_shared_from_this<State> {
   /// What another tree must have as well to be copied from, line by line; a tied tensor's tells the first of its names.
   std::vector<std::string> outline() {
     std::vector<std::string> lines;
-    std::map<const autograd::TensorBody*, std::string> first;
-    walk([&](const State& state, const std::string& prefix) { lines.push_back(prefix + " " + state.type); });
-    walk_tensors([&](const Tensor& tensor, const std::string& name) {
-      const auto [at, is_new] = first.emplace(tensor.body(), name);
-      lines.push_back(fmt::format("{} {}{}", name, tensor.shape(), is_new ? "" : " tied to " + at->second));
-    });
+    std::map<const void*, std::string> first;
+    const auto add = [&](const void* part, const std::string& name, const std::string& what) {
+      const auto [at, is_new] = first.emplace(part, name);
+      lines.push_back(fmt::format("{} {}{}", name, what, is_new ? "" : " tied to " + at->second));
+    };
+    walk([&](const State& state, const std::string& prefix) { add(&state, prefix, state.type); });
+    walk_tensors(
+        [&](const Tensor& tensor, const std::string& name) { add(tensor.body(), name, tensor.shape().to_string()); });
     return lines;
   }
 
@@ -210,6 +213,8 @@ LoadReport Module::load_state_dict(const StateDict& entries, bool strict) {
       report.missing.push_back(name);
     else if (source->shape() != tensor.shape())
       faults += fmt::format("; wrong shape: {} must be {}, got {}", name, tensor.shape(), source->shape());
+    else if (is_floating(source->dtype()) && !is_floating(tensor.dtype()))
+      faults += fmt::format("; wrong dtype: {} must be {}, got {}", name, tensor.dtype(), source->dtype());
     else
       copies.emplace_back(tensor, *source);
   }
@@ -240,8 +245,10 @@ void Module::copy_from(const Module& model) {
   Tensors to, from;
   state_->walk_tensors([&](const Tensor& tensor, const std::string&) { to.push_back(tensor); });
   model.state_->walk_tensors([&](const Tensor& tensor, const std::string&) { from.push_back(tensor); });
+  std::set<const autograd::TensorBody*> sources;
+  for (const Tensor& tensor : from) sources.insert(tensor.body());
   for (std::size_t i = 0; i < to.size(); ++i)
-    require(to[i].body() != from[i].body(),
+    require(!sources.contains(to[i].body()),
             "{}::copy_from: both modules must have tensors of their own; got a shared one, {}", state_->type,
             own[own.size() - to.size() + i]);
   for (std::size_t i = 0; i < to.size(); ++i) {

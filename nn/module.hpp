@@ -73,7 +73,7 @@ class Module {
   /// Parameters and buffers under all of their names; the tensors share memory with the module's.
   StateDict state_dict() const;
   /// Copies values in, converted to the module's dtypes. One error lists all missing, unexpected (both only if
-  /// `strict`) and wrongly shaped entries, and then nothing is changed.
+  /// `strict`) and wrongly shaped entries, and floating ones for integers, and then nothing is changed.
   LoadReport load_state_dict(const StateDict& entries, bool strict = true);
   /// Takes over values, dtypes, modes and which parameters want a gradient; hooks stay where they are. ValueError,
   /// before anything changes, unless both trees have the same names, shapes and tied tensors, and share none.

@@ -23,6 +23,9 @@ TEST(InitTest, BoundsAndDeviationsMustMakeSense) {
   EXPECT_THROW(nn::init::uniform_(x, 0.0, std::nan("")), tg::ValueError);
   EXPECT_THROW(nn::init::normal_(x, 0.0, -1.0), tg::ValueError);
   EXPECT_THROW(nn::init::normal_(x, 0.0, std::nan("")), tg::ValueError);
+  EXPECT_THROW(nn::init::normal_(x, std::nan("")), tg::ValueError);
+  EXPECT_THROW(nn::init::normal_(x, 0.0, INFINITY), tg::ValueError);
+  EXPECT_THROW(nn::init::uniform_(x, -INFINITY, INFINITY), tg::ValueError);
   EXPECT_TRUE(tg::equal(x, tg::ones({2})));
 }
 

@@ -190,6 +190,12 @@ TEST(LossesTest, InfiniteDifferencesHaveAGradient) {
   EXPECT_TRUE(tg::equal(x.grad(), tg::tensor({1., -1., 0.}, tg::float64)));
 }
 
+TEST(LossesTest, WithoutABendTheyAreSquares) {
+  const tg::Tensor x = tg::tensor({3.0, -1.0}, tg::float64), zero = tg::zeros({2}, tg::float64);
+  EXPECT_EQ(nn::huber_loss(x, zero, {.delta = INFINITY}).item(), 2.5);
+  EXPECT_EQ(nn::smooth_l1_loss(x, zero, {.beta = INFINITY}).item(), 0);
+}
+
 TEST(LossesTest, SmoothL1BendsAlsoAtZero) {
   tg::Tensor x = tg::tensor({0.0}, tg::float64).requires_grad_();
   const tg::Tensor loss = nn::smooth_l1_loss(x, tg::zeros({1}, tg::float64), {.beta = 0.5});

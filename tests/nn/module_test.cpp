@@ -145,6 +145,16 @@ TEST(ModuleTest, OneErrorListsEverythingAndNothingIsLoaded) {
   EXPECT_TRUE(tg::equal(model.left.inner.weight(), before));
 }
 
+TEST(ModuleTest, IntegersAreNotLoadedFromFractions) {
+  struct Counter : nn::Module {
+    tg::Tensor count = register_buffer("count", tg::tensor(3));
+  };
+  Counter counter;
+  const std::string text = error_of([&] { counter.load_state_dict({{"count", tg::tensor(1.7)}}); });
+  EXPECT_TRUE(has(text, "wrong dtype: count must be int64, got float32")) << text;
+  EXPECT_EQ(counter.count.item(), 3);
+}
+
 TEST(ModuleTest, LoadingLooselyReportsWhatWasLeftOut) {
   Model model;
   tg::StateDict entries = Model().state_dict();
@@ -281,4 +291,27 @@ TEST(CloneTest, TiedTensorsStayTied) {
   EXPECT_TRUE(has(error_of([&] { Apart().copy_from(model); }), "head.weight [5, 3] tied to token.weight"));
   EXPECT_THROW(nn::Linear(tg::ones({3})), tg::ShapeError);
   EXPECT_THROW(nn::Linear(tg::ones({3, 2}), tg::ones({2})), tg::ShapeError);
+}
+
+TEST(CloneTest, SharedModulesStayShared) {
+  struct Shared : nn::Module {
+    nn::Dropout a = register_module("a", nn::Dropout());
+    nn::Dropout b = register_module("b", a);
+  };
+  struct Apart : nn::Module {
+    nn::Dropout a = register_module("a", nn::Dropout());
+    nn::Dropout b = register_module("b", nn::Dropout());
+  };
+  EXPECT_TRUE(has(error_of([] { Apart().copy_from(Shared()); }), "where the other has b. Dropout tied to a."));
+  EXPECT_TRUE(has(error_of([] { Shared().copy_from(Apart()); }), "got b. Dropout tied to a."));
+  nn::clone(Shared());
+}
+
+TEST(CloneTest, ATensorInAnotherPlaceIsSharedToo) {
+  struct Pair : nn::Module {
+    Pair(const tg::Tensor& a, const tg::Tensor& b) { register_parameter("a", a), register_parameter("b", b); }
+  };
+  const tg::Tensor a = tg::ones({2}), b = tg::zeros({2});
+  EXPECT_TRUE(has(error_of([&] { Pair(a, b).copy_from(Pair(b, a)); }), "got a shared one, a [2]"));
+  EXPECT_EQ(a.sum().item(), 2);
 }
