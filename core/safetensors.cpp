@@ -255,6 +255,11 @@ void write_safetensors(const std::string& path, const std::vector<NamedArray>& a
   }
   const std::string text = format_safetensors_header(fmt::format("save_safetensors: '{}': ", path), header);
   const std::uint64_t length = text.size();
+  if (length > kLongestHeader)
+    throw ValueError(fmt::format(
+        "save_safetensors: '{}': names and metadata must make a header of at most {} bytes, or no reader would "
+        "take it; got {}",
+        path, kLongestHeader, length));
   pieces[0] = std::as_bytes(std::span(&length, 1));
   pieces[1] = std::as_bytes(std::span(text));
   write_file_atomically("save_safetensors", path, pieces);

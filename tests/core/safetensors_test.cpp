@@ -332,6 +332,8 @@ TEST_F(Safetensors, FilesThatCannotBeReadAreNamed) {
 
 TEST_F(Safetensors, NamesThatTheFormatCannotHoldAreRefused) {
   EXPECT_THROW(save_safetensors(path(), {{"__metadata__", ones({1})}}), ValueError);
+  EXPECT_THROW(save_safetensors(path(), example(), {{"text", std::string(100'000'001, 'x')}}),
+               ValueError);  // unreadable
   EXPECT_THROW(save_safetensors(path(), {{"\xff", ones({1})}}), ValueError);
   EXPECT_THROW(save_safetensors(path(), {{"a", ones({1})}}, {{"key", "\xc3"}}), ValueError);
   EXPECT_EQ(files_in_folder(), 0);
