@@ -100,7 +100,7 @@ Tensor factor(const char* name, const Tensor& weight, const Tensor& input) {
       broadcast_shapes("binary_cross_entropy_with_logits", input.shape(), weight.shape()) == input.shape(),
       "binary_cross_entropy_with_logits: {} must broadcast to the input {}; got {}", name, input.shape(),
       weight.shape());
-  return weight.detach().to(input.dtype());
+  return weight.to(input.dtype());
 }
 
 /// Losses of rows, and what each counts in the mean.

@@ -7,8 +7,8 @@ namespace tapegrad::nn {
 enum class Reduction { none, mean, sum };
 
 struct CrossEntropyOptions {
-  /// Weight of each class, [classes]; undefined: all alike. The mean then divides by the sum of the kept targets'
-  /// weights.
+  /// Weight of each class, [classes], a constant; undefined: all alike. The mean then divides by the sum of the kept
+  /// targets' weights.
   Tensor weight = {};
   /// Targets of this value give no loss and no gradient, and don't count in the mean. (Not a position; not for
   /// probabilities.)

@@ -1,6 +1,7 @@
 // The differences from PyTorch that docs/from_pytorch.md lists, and that no other test holds.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <regex>
 #include <sstream>
@@ -124,6 +125,12 @@ TEST(FromPyTorch, MaxAlongAnAxisGivesValuesAlone) {
 
 TEST(FromPyTorch, AnIntegerBesideAnIndexTensorCountsAsOne) {
   EXPECT_EQ(tg::index(tg::zeros({5, 3, 4}), {0, tg::Slice{}, tg::tensor({0, 1})}).shape(), (tg::Shape{2, 3}));
+}
+
+TEST(FromPyTorch, SoftplusAloneHasNoThreshold) {
+  const tg::Tensor x = tg::tensor({25.0}, tg::float64);
+  EXPECT_EQ(tg::softplus(x).item(), 25 + std::log1p(std::exp(-25.0)));
+  EXPECT_EQ(tg::softplus(x, 1.0).item(), 25);
 }
 
 TEST(FromPyTorch, NoGradientThroughAnInfiniteSlopeIsZero) {

@@ -173,6 +173,16 @@ TEST(LossesTest, MeansOverNothingAreZero) {
   EXPECT_TRUE(tg::equal(x.grad(), tg::zeros({2, 3})));
 }
 
+TEST(LossesTest, ClassWeightsAreConstantsAndFactorsAreNot) {
+  const tg::Tensor x = tg::ones({2, 3}), weight = tg::ones({3}).requires_grad_();
+  EXPECT_FALSE(nn::cross_entropy(x, tg::tensor({0, 1}), {.weight = weight}).requires_grad());
+  EXPECT_FALSE(nn::nll_loss(x, tg::tensor({0, 1}), {.weight = weight}).requires_grad());
+  const tg::Tensor loss = nn::binary_cross_entropy_with_logits(x, tg::ones({2, 3}),
+                                                               {.pos_weight = weight, .reduction = nn::Reduction::sum});
+  loss.backward();
+  EXPECT_NEAR(weight.grad().sum().item(), loss.item(), 1e-6);
+}
+
 TEST(LossesTest, LogitsOfAnySize) {
   tg::Tensor x = tg::tensor({1e4, -1e4, 1e4, -1e4, 30.0, -30.0}).requires_grad_();
   const tg::Tensor y = tg::tensor({1, 0, 0, 1, 1, 0});
