@@ -86,10 +86,14 @@ void add_train_options(CLI::App& app, TrainOptions& options, std::optional<int>&
                             ->check(a_path)
                             ->type_name("DIR")
                             ->excludes(out);
+  CLI::Option* overwrite =
+      app.add_flag("--overwrite", options.overwrite, "remove the run that is in the folder of --out, and start anew")
+          ->excludes(resume);
   app.add_flag("--verify-resume", verify,
                "keep nothing, but prove that the run in one piece and the same run resumed in a new process after half "
                "of its steps end in the same bits")
       ->excludes(out)
+      ->excludes(overwrite)
       ->excludes(resume);
   app.add_option_function<std::string>(
          "--recipe", [&options](const std::string&) { use_best_recipe(options); },

@@ -3,10 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 
 #include "bad_input.hpp"
 
@@ -68,29 +65,6 @@ void check(const TrainOptions& options) {
   in_range("--ema", options.ema, options.ema >= 0 && options.ema < 1, "in [0, 1)");
   in_range("--clip", options.clip, options.clip > 0, "above 0");
   check_memory(options);
-}
-
-void check_folder(const std::string& path) {
-  const std::filesystem::path folder = path;
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (!error && !std::filesystem::is_directory(folder)) error = std::make_error_code(std::errc::not_a_directory);
-  if (!error) {
-    const auto probe = folder / ".toy_lm-probe";
-    errno = 0;
-    std::ofstream file(probe);
-    if (!(file << "probe" << std::flush)) error.assign(errno != 0 ? errno : EIO, std::generic_category());
-    file.close();
-    std::error_code ignored;  // what could not be made need not be removed
-    std::filesystem::remove(probe, ignored);
-  }
-  if (error) throw BadInput(fmt::format("--out '{}': must be a folder that can be written; {}", path, error.message()));
-  const auto metrics = folder / "metrics.csv";
-  if (std::filesystem::is_regular_file(metrics, error) && !std::ofstream(metrics, std::ios::app))
-    throw BadInput(fmt::format("--out '{}': metrics.csv is there and can't be written", path));
-  for (const char* name : {"model.safetensors", "metrics.csv", "checkpoint.safetensors", "report.html"})
-    if (std::filesystem::is_directory(folder / name, error))
-      throw BadInput(fmt::format("--out '{}': a folder named {} is in the way", path, name));
 }
 
 std::string describe_not_finite(const Gpt& model, std::int64_t step, const std::string& what, double value,

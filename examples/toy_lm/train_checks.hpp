@@ -8,8 +8,6 @@ namespace toy_lm {
 
 /// BadInput for an option outside its range.
 void check(const TrainOptions& options);
-/// Makes the folder if it is missing. BadInput if files can't be written there.
-void check_folder(const std::string& path);
 /// "step 7: the loss is nan; ...", with the first parameter whose value, else whose gradient, is not finite, and where
 /// what was saved last.
 std::string describe_not_finite(const Gpt& model, std::int64_t step, const std::string& what, double value,

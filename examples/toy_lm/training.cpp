@@ -19,6 +19,7 @@
 #include "recipe.hpp"
 #include "report.hpp"
 #include "resume.hpp"
+#include "run_folder.hpp"
 #include "settings.hpp"
 #include "train_checks.hpp"
 
@@ -222,8 +223,7 @@ class Trainer {
     return facts;
   }
 
-  /// At first the lines of before the run was resumed. Not earlier: the metrics of another run in this folder stay as
-  /// long as its model does.
+  /// At first the lines of before the run was resumed.
   void write_metrics(const std::string& row) {
     if (!metrics_.is_open()) {
       metrics_.open(options_.out + "/metrics.csv");
@@ -281,11 +281,15 @@ class Trainer {
 
 void train(TrainOptions options) {
   check(options);
+  const bool anew = !options.resume && !options.overwrite;
+  if (anew) expect_no_run(options.out);  // a long text takes its time
   if (options.schedule_steps == 0) options.schedule_steps = options.steps;
   const auto seed = static_cast<std::uint64_t>(options.seed);
   Corpus corpus = load_corpus(options.text, seed, options.model.context,
                               options.tokenizer == "bpe" ? std::optional(options.vocabulary) : std::nullopt);
-  check_folder(options.out);
+  const RunFolder folder(options.out, options.resume ? "--resume" : "--out");
+  if (anew) expect_no_run(options.out);
+  if (options.overwrite) remove_run(options.out);
   tg::manual_seed(seed);
   Trainer(options, std::move(corpus)).run();
 }

@@ -31,6 +31,7 @@ struct TrainOptions {
   std::int64_t save_every = 0;  // 0: eval_every
   std::int64_t seed = 1337;
   bool resume = false;         // go on from the checkpoint in `out`
+  bool overwrite = false;      // remove the run that is in `out`
   std::string resume_command;  // what to tell the user to type when the run is stopped
 };
 

@@ -156,7 +156,7 @@ TEST_F(Options, TheAverageOfTheWeightsIsWhatIsSaved) {
 
 TEST_F(Options, ARecipeLeavesWhatIsGivenBesideIt) {
   for (const char* order : {"--lr 0.001 --recipe best", "--recipe best --lr 0.001"}) {
-    run(small_ + "--out run " + order);
+    run(small_ + "--overwrite --out run " + order);
     const std::string info = run("info run");
     for (const char* part : {"--blocks modern", "--optimizer muon", "--lr 0.001", "--batch 6", "SwiGLU",
                              "model.safetensors", "step\ttrain_loss", "\n12\t", "the built-in corpus"})

@@ -53,9 +53,10 @@ class Resume : public ::testing::Test {
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
   /// Starts it by way of a shell, which it replaces: the process is the program.
-  pid_t start(const std::string& arguments, const std::string& program = TAPEGRAD_TOY_LM) const {
-    const std::string command =
-        "cd '" + folder_.string() + "' && exec " + program + " " + arguments + " > stdout 2> stderr < /dev/null";
+  pid_t start(const std::string& arguments, const std::string& program = TAPEGRAD_TOY_LM,
+              const std::string& prefix = "") const {
+    const std::string command = "cd '" + folder_.string() + "' && exec " + program + " " + arguments + " > " + prefix +
+                                "stdout 2> " + prefix + "stderr < /dev/null";
     const char* words[] = {"sh", "-c", command.c_str(), nullptr};
     pid_t process = 0;
     EXPECT_EQ(::posix_spawn(&process, "/bin/sh", nullptr, nullptr, const_cast<char**>(words), environ), 0);
@@ -194,7 +195,7 @@ TEST_F(Resume, AnInterruptedRunSavesAndPrintsTheCommandThatGoesOn) {
 
 TEST_F(Resume, MoreStepsAreThoseOfALongerRunWithTheSameSchedule) {
   for (const char* every : {"20", "15"}) {
-    const std::string settings = small_ + "--warmup 5 --eval-every " + every + " ";
+    const std::string settings = small_ + "--warmup 5 --overwrite --eval-every " + every + " ";
     run(settings + "--steps 60 --schedule-steps 40 --out whole");
     run(settings + "--steps 40 --out parts");
     run("train --resume parts --steps 60");
@@ -251,9 +252,7 @@ TEST_F(Resume, DamagedAndForeignCheckpointsAreRefused) {
   run("train --resume run");
 }
 
-TEST_F(Resume, ARunThatIsNoLongerFiniteKeepsTheLastCheckpoint) {
-  run(small_ + "--steps 2 --out run");
-  const std::string good = read(path("run/checkpoint.safetensors"));
+TEST_F(Resume, ARunThatIsNoLongerFiniteSavesNothing) {
   const std::pair<const char*, const char*> faults[] = {
       {"--steps 50 --warmup 0 --lr 1e38", "step 2: the loss is"},
       {"--steps 50 --warmup 0 --save-every 1 --lr 3e38 --weight-decay 3e38", "step 1: the update is"}};
@@ -262,8 +261,47 @@ TEST_F(Resume, ARunThatIsNoLongerFiniteKeepsTheLastCheckpoint) {
     const std::string errors = read(path("stderr"));
     expect_contains(errors, text);
     expect_contains(errors, "the first parameter at fault is token.weight");
+    expect_contains(errors, "nothing was saved");
+    EXPECT_FALSE(fs::exists(path("run/checkpoint.safetensors")));
   }
-  EXPECT_TRUE(read(path("run/checkpoint.safetensors")) == good);
+}
+
+TEST_F(Resume, AFolderWithARunIsOnlyOverwrittenOnRequest) {
+  const std::string out = small_ + "--out run ";
+  run(out + "--steps 20 --eval-every 10");
+  const std::string model = read(path("run/model.safetensors"));
+  expect_bad_input(out + "--steps 3",
+                   "it holds a checkpoint.safetensors; go on with --resume run, take another --out, or start anew with "
+                   "--overwrite");
+  fs::remove(path("run/checkpoint.safetensors"));
+  expect_bad_input(out + "--steps 3", "it holds a model.safetensors; take another --out");
+  EXPECT_TRUE(read(path("run/model.safetensors")) == model);
+  std::ofstream(path("run/attention.html")) << "of the run before";
+  const pid_t process = start(out + "--overwrite --steps 1000000 --eval-every 1000000");
+  while (read(path("stdout")).find("step ") == std::string::npos) std::this_thread::sleep_for(Milliseconds(1));
+  ::kill(process, SIGTERM);
+  EXPECT_EQ(end_of(process), 143);
+  std::set<std::string> files;
+  for (const auto& entry : fs::directory_iterator(path("run"))) files.insert(entry.path().filename());
+  EXPECT_EQ(files, (std::set<std::string>{".toy_lm-lock", "checkpoint.safetensors"})) << "stopped before it evaluated";
+  expect_bad_input("train --resume run --overwrite", "--overwrite");
+}
+
+TEST_F(Resume, AFolderIsOneRunsAlone) {
+  const std::string settings = small_ + "--steps 1000000 --eval-every 1000000 --save-every 1 --out run";
+  const pid_t first = start(settings, TAPEGRAD_TOY_LM, "first.");
+  while (!fs::exists(path("run/checkpoint.safetensors"))) std::this_thread::sleep_for(Milliseconds(1));
+  const std::string in_use = ": 'run' is in use by another run (process " + std::to_string(first) + "); wait";
+  for (const auto& [command, option] :
+       {std::pair<std::string, std::string>{settings + " --overwrite", "--out"}, {"train --resume run", "--resume"}}) {
+    EXPECT_EQ(end_of(start(command)), 2);
+    EXPECT_EQ(read(path("stdout")), "");
+    expect_contains(read(path("stderr")), "toy_lm: " + option + in_use);
+  }
+  ::kill(first, SIGKILL);
+  EXPECT_EQ(end_of(first), -SIGKILL);
+  const std::int64_t step = tg::read_checkpoint_note(checkpoint_path(path("run"))).step;
+  run("train --resume run --steps " + std::to_string(step + 1));  // the lock has gone with its process
 }
 
 TEST_F(Resume, TheProgramProvesItself) {
@@ -290,7 +328,8 @@ TEST_F(Resume, AProofThatIsToldToStopStopsItsRuns) {
 TEST_F(Resume, ACheckpointKnowsEveryOption) {
   run(small_ + "--steps 1 --out run");
   const tg::Metadata known = tg::read_checkpoint_note(checkpoint_path(path("run"))).metadata;
-  const std::set<std::string> others = {"--help", "--out", "--resume", "--verify-resume", "--threads", "--recipe"};
+  const std::set<std::string> others = {"--help",    "--out",    "--resume",   "--verify-resume",
+                                        "--threads", "--recipe", "--overwrite"};
   std::istringstream lines(run("train --help"));
   int settings = 0;
   for (std::string line; std::getline(lines, line);) {

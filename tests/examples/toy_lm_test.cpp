@@ -6,6 +6,7 @@
 #include <toy_lm/generation.hpp>
 #include <toy_lm/grammar.hpp>
 #include <toy_lm/model_file.hpp>
+#include <toy_lm/run_folder.hpp>
 #include <toy_lm/sampler.hpp>
 #include <toy_lm/text.hpp>
 #include <toy_lm/train_checks.hpp>
@@ -249,7 +250,7 @@ TEST_F(ToyLm, AFolderWithoutRoomIsNotSaidToBeForbidden) {
   const rlimit none{0, before.rlim_max};
   const auto handler = ::signal(SIGXFSZ, SIG_IGN);
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
-  const std::string message = message_of([&] { check_folder(path("run")); });
+  const std::string message = message_of([&] { RunFolder(path("run"), "--out"); });
   ::setrlimit(RLIMIT_FSIZE, &before);
   ::signal(SIGXFSZ, handler);
   expect_contains(message, "File too large");
@@ -300,15 +301,18 @@ TEST_F(ToyLm, TrainingLearnsAndGeneratingReadsTheModel) {
 }
 
 TEST_F(ToyLm, ALossThatIsNotFiniteStopsTheRunAndKeepsTheLastGoodModel) {
-  ASSERT_EQ(run(small_ + "--steps 2 --out model").code, 0);
-  const std::string good = read(path("model/model.safetensors"));
-  const std::string metrics = read(path("model/metrics.csv"));
-  const Outcome outcome = run(small_ + "--steps 50 --out model --lr 1e38 --warmup 0");
+  // Each step multiplies the weights by -99.
+  const Outcome outcome = run(
+      "train --layers 1 --heads 2 --width 32 --context 16 --steps 50 --out model --lr 1 --weight-decay 100 --warmup 0 "
+      "--eval-every 2");
   EXPECT_EQ(outcome.code, 1);
-  expect_contains(outcome.errors, "step 2");
-  expect_contains(outcome.errors, "token.weight");
-  EXPECT_EQ(read(path("model/model.safetensors")), good);
-  EXPECT_EQ(read(path("model/metrics.csv")), metrics);
+  expect_contains(outcome.errors, "the validation loss is nan");
+  const auto saved = tg::read_checkpoint_note(path("model/checkpoint.safetensors")).step;
+  EXPECT_GE(saved, 2);
+  expect_contains(outcome.errors, "what was saved at step " + std::to_string(saved) + " stays");
+  EXPECT_EQ(tg::first_not_finite(load_model(path("model/model.safetensors")).model), "");
+  const std::string metrics = read(path("model/metrics.csv"));
+  EXPECT_EQ(std::count(metrics.begin(), metrics.end(), '\n'), 1 + saved / 2) << metrics;
 }
 
 TEST(TrainChecks, AGradientNormThatIsNotFiniteNamesTheParameterAndKeepsTheGradients) {
