@@ -26,7 +26,7 @@ Batch random_batch(const std::vector<std::int64_t>& tokens, std::int64_t batch, 
 }
 
 double evaluate(const Gpt& model, const std::vector<std::int64_t>& tokens, std::int64_t most_windows,
-                std::int64_t unscored) {
+                std::int64_t unscored, const std::function<void()>& before_batch) {
   constexpr std::int64_t kBatch = 16;
   const tg::NoGradGuard no_grad;
   const nn::EvalGuard evaluation(model);
@@ -36,6 +36,7 @@ double evaluate(const Gpt& model, const std::vector<std::int64_t>& tokens, std::
   const std::int64_t used = most_windows > 0 ? std::min(most_windows, windows) : windows;
   double sum = 0;
   for (std::int64_t first = 0; first < used; first += kBatch) {
+    if (before_batch) before_batch();
     std::vector<std::int64_t> starts;
     for (std::int64_t i = first; i < std::min(first + kBatch, used); ++i) starts.push_back(i * windows / used * stride);
     const Batch batch = batch_at(tokens, starts, context, unscored);

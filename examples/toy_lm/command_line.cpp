@@ -95,6 +95,7 @@ void add_train_options(CLI::App& app, TrainOptions& options, std::optional<int>&
       ->excludes(out)
       ->excludes(overwrite)
       ->excludes(resume);
+  app.add_flag("--part-of-proof", options.proof)->group("");  // what --verify-resume gives the runs that it starts
   app.add_option_function<std::string>(
          "--recipe", [&options](const std::string&) { use_best_recipe(options); },
          "best: --blocks, --optimizer, rates, decay and --ema as they learn most in the same steps with no more "

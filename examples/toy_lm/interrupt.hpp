@@ -8,16 +8,19 @@ struct Interrupted {
   int signal;
 };
 
-/// While it lives, the first SIGINT or SIGTERM only leaves a note; the second ends the process as usual. One at a time.
+/// While it lives, SIGINT, SIGTERM and SIGHUP (if it is not ignored, as under nohup) only leave a note. One at a time.
 class InterruptGuard {
  public:
-  InterruptGuard();
+  /// With an answer, which the first SIGINT or SIGTERM prints to stderr at once, the second ends the process as usual.
+  explicit InterruptGuard(const char* answer = nullptr);
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
   /// The signal that came; 0 if none did.
   int requested() const;
+  /// Throws Interrupted if one came.
+  void heed() const;
 };
 
 }  // namespace toy_lm

@@ -1,7 +1,8 @@
 // Trains a small language model and writes with it. Exit codes: 0 done, 1 the run failed, 2 bad input, 130
-// stopped by Ctrl-C (143 by SIGTERM) with a checkpoint to go on from.
+// stopped by Ctrl-C (143 by SIGTERM, 129 by SIGHUP) with a checkpoint to go on from.
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <stdexcept>
@@ -11,6 +12,7 @@
 #include "interrupt.hpp"
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that would be too large is an error of the call that writes it
   try {
     if (const auto command = toy_lm::parse_command_line(argc, argv)) command();
     if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw std::runtime_error("the output could not be written");

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <system_error>
 
 #include "attention.hpp"
 #include "bad_input.hpp"
@@ -57,20 +58,19 @@ class Trainer {
         optimizer_(make_optimizer(model_, options)),
         schedule_(*optimizer_, make_schedule(options)) {
     if (options.ema > 0) ema_.emplace(model_.parameters(), options.ema);
+    if (!options.proof) interrupt_.emplace("stopping after this step; again: stop now, unsaved\n");
   }
 
   void run() {
     if (options_.resume) load_run();
-    announce();
-    if (options_.resume) end_of_step();
-    while (step_ < options_.steps) {
-      const StepRecord record = timed_step(++step_);
-      losses_ += record.loss;
-      ++losses_counted_;
-      history_.add(record);
-      if (interrupt_.requested()) stop();  // before a line is written: who reads it may be gone
-      progress_.update({step_, options_.steps, record.loss, record.lr, tokens_per_second()});
-      end_of_step();
+    try {
+      announce();
+      train_all();
+    } catch (const Interrupted&) {
+      stop();
+    } catch (const std::system_error&) {
+      if (!interrupt_ || !interrupt_->requested()) throw;
+      stop();  // after a hangup no line can be printed
     }
     finish();
   }
@@ -86,6 +86,28 @@ class Trainer {
                                 corpus_.split.training.size() + corpus_.split.validation.size(),
                                 corpus_.vocabulary.size(), model_.num_parameters(), tg::num_threads()));
     if (options_.resume) progress_.print(fmt::format("goes on after step {}", step_));
+  }
+
+  void train_all() {
+    if (options_.resume) end_of_step();
+    progress_ = tg::Progress(step_);
+    const std::int64_t before = step_;
+    const auto start = std::chrono::steady_clock::now();
+    while (step_ < options_.steps) {
+      const StepRecord record = timed_step(++step_);
+      losses_ += record.loss;
+      ++losses_counted_;
+      history_.add(record);
+      heed_signals();  // before a line is written: who reads it may be gone
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      progress_.update({step_, options_.steps, record.loss, record.lr,
+                        static_cast<double>((step_ - before) * options_.batch * options_.model.context) / seconds});
+      end_of_step();
+    }
+  }
+
+  void heed_signals() const {
+    if (interrupt_) interrupt_->heed();
   }
 
   StepRecord timed_step(std::int64_t step) {
@@ -144,12 +166,15 @@ class Trainer {
 
   [[noreturn]] void stop() {
     save_run();
-    progress_.print(fmt::format("stopped after step {}; to go on:\n    {}", step_, options_.resume_command));
-    throw Interrupted{interrupt_.requested()};
+    try {
+      progress_.print(fmt::format("stopped after step {}; to go on:\n    {}", step_, options_.resume_command));
+    } catch (const std::system_error&) {  // after a hangup
+    }
+    throw Interrupted{interrupt_->requested()};
   }
 
   /// What is due after a step. A checkpoint holds what was there before the evaluation, which a resumed run does again:
-  /// wherever it was stopped, each evaluation has its line, and sees the steps that it should.
+  /// wherever it was stopped, within it too, each evaluation has its line, and sees the steps that it should.
   void end_of_step() {
     const bool last = step_ == options_.steps, evaluates = last || step_ % options_.eval_every == 0;
     const std::string row = evaluates ? evaluate_and_report(last) : "";
@@ -182,7 +207,7 @@ class Trainer {
     const Evaluation evaluation(model_, ema_);
     // Beside the floor a loss must be of characters that have enough before them to tell where in a sentence they are.
     validation_loss_ = evaluate(model_, corpus_.split.validation, last ? 0 : kEvaluationWindows,
-                                corpus_.floor ? options_.model.context / 2 : 0);
+                                corpus_.floor ? options_.model.context / 2 : 0, [&] { heed_signals(); });
     if (!std::isfinite(validation_loss_))
       throw std::runtime_error(describe_not_finite(model_, step_, "validation loss", validation_loss_, saved_step_));
     save_model(options_.out + "/model.safetensors", model_, corpus_.vocabulary);
@@ -241,6 +266,7 @@ class Trainer {
     const auto& text = corpus_.split.validation;
     progress_.print("\n" + head_report(model_, {text.begin(), text.begin() + model_.config().context}));
     progress_.print("\n" + sample(300) + "\n");
+    if (options_.proof) return;
     progress_.print(fmt::format("model:   {0}/model.safetensors\nmetrics: {0}/metrics.csv\nreport:  {0}/report.html",
                                 options_.out));
   }
@@ -267,7 +293,7 @@ class Trainer {
   std::string rows_;  // the metrics, but for the header
   History history_;
   tg::Progress progress_;
-  InterruptGuard interrupt_;
+  std::optional<InterruptGuard> interrupt_;
   std::vector<double> seconds_;  // of each training step
   double speed_before_ = 0;      // when the run was saved that this one resumes
   std::int64_t step_ = 0;        // steps done
@@ -279,18 +305,21 @@ class Trainer {
 
 }  // namespace
 
+Corpus load_corpus(const TrainOptions& options) {
+  return load_corpus(options.text, static_cast<std::uint64_t>(options.seed), options.model.context,
+                     options.tokenizer == "bpe" ? std::optional(options.vocabulary) : std::nullopt);
+}
+
 void train(TrainOptions options) {
   check(options);
   const bool anew = !options.resume && !options.overwrite;
   if (anew) expect_no_run(options.out);  // a long text takes its time
   if (options.schedule_steps == 0) options.schedule_steps = options.steps;
-  const auto seed = static_cast<std::uint64_t>(options.seed);
-  Corpus corpus = load_corpus(options.text, seed, options.model.context,
-                              options.tokenizer == "bpe" ? std::optional(options.vocabulary) : std::nullopt);
+  Corpus corpus = load_corpus(options);
   const RunFolder folder(options.out, options.resume ? "--resume" : "--out");
   if (anew) expect_no_run(options.out);
   if (options.overwrite) remove_run(options.out);
-  tg::manual_seed(seed);
+  tg::manual_seed(static_cast<std::uint64_t>(options.seed));
   Trainer(options, std::move(corpus)).run();
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "corpus.hpp"
 #include "model.hpp"
 
 namespace toy_lm {
@@ -30,10 +31,14 @@ struct TrainOptions {
   std::int64_t eval_every = 250;
   std::int64_t save_every = 0;  // 0: eval_every
   std::int64_t seed = 1337;
+  bool proof = false;          // part of --verify-resume: its folder goes, and so does a run that is asked to stop
   bool resume = false;         // go on from the checkpoint in `out`
   bool overwrite = false;      // remove the run that is in `out`
   std::string resume_command;  // what to tell the user to type when the run is stopped
 };
+
+/// The text of the run, as its options say. BadInput if it can't be used.
+Corpus load_corpus(const TrainOptions& options);
 
 /// Windows of the validation part that evaluations on the way look at; the last one looks at all of them.
 inline constexpr std::int64_t kEvaluationWindows = 256;

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -25,8 +27,13 @@ namespace {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
+    std::error_code error;
+    const std::filesystem::path parent = std::filesystem::temp_directory_path(error);
+    path_ = (parent / "toy_lm-verify-XXXXXX").string();
+    if (!error && !::mkdtemp(path_.data())) error.assign(errno, std::generic_category());
+    if (error)
+      throw BadInput(fmt::format("--verify-resume: there must be a folder for temporary files; {}; name one in TMPDIR",
+                                 error.message()));
   }
   ~TemporaryFolder() {
     std::error_code ignored;
@@ -34,28 +41,33 @@ class TemporaryFolder {
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string path(const std::string& name) const { return (path_ / name).string(); }
+  std::string path(const std::string& name) const { return path_ + "/" + name; }
 
  private:
-  std::filesystem::path path_ = std::filesystem::temp_directory_path() / fmt::format("toy_lm-verify-{}", ::getpid());
+  std::string path_;
 };
 
-/// `toy_lm train` in a process of its own, which is asked to stop when this one is: a signal may be for this one alone.
+/// `toy_lm train` in a process of its own, which ends when this one does or is asked to.
 void train_elsewhere(std::vector<std::string> arguments, const InterruptGuard& interrupt) {
-  arguments.insert(arguments.begin(), {"toy_lm", "train"});
+  arguments.insert(arguments.begin(), {"toy_lm", "train", "--part-of-proof"});
   std::vector<char*> pointers;
   for (std::string& argument : arguments) pointers.push_back(argument.data());
   pointers.push_back(nullptr);
   std::fflush(stdout);
-  pid_t process = 0;
-  int status = ::posix_spawn(&process, "/proc/self/exe", nullptr, nullptr, pointers.data(), environ);
-  if (status != 0)
-    throw std::runtime_error(fmt::format("verify-resume: no process could be started; {}", std::strerror(status)));
-  for (bool told = false; ::waitpid(process, &status, WNOHANG) == 0;) {
-    if (interrupt.requested() && !told) told = ::kill(process, interrupt.requested()) == 0;
+  const pid_t parent = ::getpid(), process = ::fork();
+  if (process == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() == parent) ::execv("/proc/self/exe", pointers.data());
+    ::_exit(127);
+  }
+  if (process < 0)
+    throw std::runtime_error(fmt::format("verify-resume: no process could be started; {}", std::strerror(errno)));
+  int status = 0;
+  while (::waitpid(process, &status, WNOHANG) == 0) {
+    if (interrupt.requested()) ::kill(process, SIGKILL);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  if (interrupt.requested()) throw Interrupted{interrupt.requested()};
+  interrupt.heed();
   if (status != 0) throw std::runtime_error("verify-resume: the run above did not get to its end");
 }
 
@@ -115,6 +127,7 @@ void verify_resume(const TrainOptions& options, std::optional<int> threads) {
   check(options);
   if (options.steps < 2)
     throw BadInput(fmt::format("--steps: must be at least 2 for --verify-resume; got {}", options.steps));
+  load_corpus(options);            // what is wrong with it is told here, once
   const InterruptGuard interrupt;  // those runs are interrupted too
   const TemporaryFolder folder;
   const std::string whole = folder.path("whole"), parts = folder.path("parts");
