@@ -2,10 +2,11 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <tapegrad/tapegrad.hpp>
+
+#include "arguments.hpp"
 
 namespace nn = tapegrad::nn;
 
@@ -98,20 +99,16 @@ void profile(Settings settings) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"What attention costs on this machine", "attention_profile"};
+  arguments::Program program("attention_profile", "What attention costs on this machine");
   Settings settings;
-  app.add_flag("--quick", settings.quick, "short lengths, for a first look");
-  app.add_flag("--csv", settings.csv, "tables as CSV");
-  app.add_flag("--fused", settings.fused, "scaling of the fused path, without weights");
-  app.add_flag("--causal", settings.profiler.is_causal, "causal attention");
-  app.add_option("--iterations", settings.profiler.iterations, "timed runs of each measurement")->capture_default_str();
-  app.add_option("--warmup", settings.profiler.warmup, "runs before these")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  try {
+  program.add_flag("--quick", settings.quick, "short lengths, for a first look");
+  program.add_flag("--csv", settings.csv, "tables as CSV");
+  program.add_flag("--fused", settings.fused, "scaling of the fused path, without weights");
+  program.add_flag("--causal", settings.profiler.is_causal, "causal attention");
+  program.add("--iterations", settings.profiler.iterations, arguments::Whole{1}, "timed runs of each measurement");
+  program.add("--warmup", settings.profiler.warmup, arguments::Whole{0}, "runs before these");
+  return program.run(argc, argv, [&] {
     profile(settings);
-    return 0;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "attention_profile: {}\n", error.what());
-    return 1;
-  }
+    return true;
+  });
 }

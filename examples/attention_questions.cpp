@@ -1,35 +1,12 @@
 // Six questions about attention, each answered by measuring: `attention_questions`, or `attention_questions --quick`
 // for shorter sequences. What the answers mean is in docs/attention.md.
-#include <algorithm>
-#include <chrono>
-#include <functional>
-#include <string_view>
-
 #include <tapegrad/tapegrad.hpp>
+
+#include "arguments.hpp"
+#include "cost.hpp"
 
 namespace tg = tapegrad;
 namespace nn = tapegrad::nn;
-
-struct Cost {
-  double ms;
-  double mb;  // at the peak, above what was there before
-};
-
-/// The quickest of five runs: what the machine can do, whatever else it does meanwhile.
-Cost cost(const std::function<void()>& run) {
-  run();
-  Cost best{1e300, 0};
-  for (int i = 0; i < 5; ++i) {
-    const std::int64_t before = tg::memory::current();
-    tg::memory::reset_peak();
-    const auto start = std::chrono::steady_clock::now();
-    run();
-    const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
-    best.ms = std::min(best.ms, time.count());
-    best.mb = static_cast<double>(tg::memory::peak() - before) / (1 << 20);
-  }
-  return best;
-}
 
 Cost attention(std::int64_t length, const nn::AttentionOptions& options, bool backward = false) {
   const tg::Tensor q = tg::randn({8, length, 64}), k = tg::randn({8, length, 64}), v = tg::randn({8, length, 64});
@@ -110,7 +87,7 @@ void training_memory(std::int64_t n) {
   for (int i = 0; i < 4; ++i) blocks.append(nn::TransformerBlock(128, 4));
   tg::optim::AdamW optimizer(blocks.parameters());
   const double parameters = mb();
-  tg::Tensor x = tg::randn({4, n / 16, 128});
+  const tg::Tensor x = tg::randn({4, n / 16, 128});
   const auto forward = [&] {
     tg::Tensor h = x;
     for (const nn::TransformerBlock& block : blocks) h = block(h, {.is_causal = true});
@@ -130,8 +107,13 @@ void training_memory(std::int64_t n) {
   fmt::print("   activations: {:.2f} MB kept for backward, {:.2f} MB at the peak of inference\n", tape, inference);
 }
 
-int main(int count, char** arguments) {
-  const bool quick = count > 1 && std::string_view(arguments[1]) == "--quick";
-  const std::int64_t n = quick ? 256 : 2048;
-  for (const auto& answer : {matrix_size, against_feed_forward, heads, masks, fused, training_memory}) answer(n);
+int main(int argc, char** argv) {
+  bool quick = false;
+  arguments::Program program("attention_questions", "Six questions about attention, answered by measuring");
+  program.add_flag("--quick", quick, "shorter sequences");
+  return program.run(argc, argv, [&] {
+    for (const auto& answer : {matrix_size, against_feed_forward, heads, masks, fused, training_memory})
+      answer(quick ? 256 : 2048);
+    return true;
+  });
 }

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <tapegrad/tapegrad.hpp>
 
+#include "arguments.hpp"
+
 namespace tg = tapegrad;
 namespace nn = tapegrad::nn;
 
@@ -81,13 +83,16 @@ void one_query() {
 
 }  // namespace
 
-int main() {
-  tg::manual_seed(7);
-  tg::NoGradGuard no_grad;
-  const nn::MultiHeadAttention layer(128, 8);
-  const tg::Tensor x = tg::randn({2, 32, 128});
-  shapes(layer, x);
-  causal_shapes(layer, x);
-  maps(nn::MultiHeadAttention(16, 4), tg::randn({1, 4, 16}));
-  one_query();
+int main(int argc, char** argv) {
+  return arguments::Program("attention_tour", "Attention in six stops").run(argc, argv, [] {
+    tg::manual_seed(7);
+    tg::NoGradGuard no_grad;
+    const nn::MultiHeadAttention layer(128, 8);
+    const tg::Tensor x = tg::randn({2, 32, 128});
+    shapes(layer, x);
+    causal_shapes(layer, x);
+    maps(nn::MultiHeadAttention(16, 4), tg::randn({1, 4, 16}));
+    one_query();
+    return true;
+  });
 }

@@ -4,6 +4,8 @@
 #include <tapegrad/tapegrad.hpp>
 #include <tapegrad/xtensor.hpp>
 
+#include "arguments.hpp"
+
 namespace tg = tapegrad;
 using tg::autograd::gradcheck;
 using tg::autograd::gradgradcheck;
@@ -26,7 +28,7 @@ tg::Tensor slipped(const tg::Tensor& a, const tg::Tensor& b) {
   });
 }
 
-int main() {
+bool check() {
   tg::manual_seed(5);
   fmt::print("without overflow: logaddexp(1000, 1000) - 1000 = {:.6f}, log 2 = {:.6f}\n\n",
              logaddexp(tg::tensor({1000.0}, tg::float64), tg::tensor({1000.0}, tg::float64)).item() - 1000,
@@ -49,5 +51,9 @@ int main() {
   total.backward();
   fmt::print("folded over a vector:  {:.6f}, logsumexp: {:.6f}\n", total.item(), tg::logsumexp(x, 0).item());
   fmt::print("gradient of the fold:  {}\nsoftmax of the vector: {}\n", x.grad(), tg::softmax(x.detach(), 0));
-  return first && second && !caught && tg::allclose(x.grad(), tg::softmax(x.detach(), 0)) ? 0 : 1;
+  return first && second && !caught && tg::allclose(x.grad(), tg::softmax(x.detach(), 0));
+}
+
+int main(int argc, char** argv) {
+  return arguments::Program("custom_op", "Defines an operation and checks its gradients").run(argc, argv, check);
 }

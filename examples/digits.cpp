@@ -1,9 +1,10 @@
 // A small vision transformer reads digits that the program draws itself: strokes of a pen, turned, stretched, moved,
 // thick or thin, and noisy. Every batch is new, and so are the digits of the test.
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <complex>
 #include <tapegrad/tapegrad.hpp>
+
+#include "arguments.hpp"
 
 namespace tg = tapegrad;
 namespace nn = tapegrad::nn;
@@ -80,12 +81,7 @@ void show(const tg::Tensor& images) {  // side by side, two rows of pixels on ea
   }
 }
 
-int main(int argc, char** argv) {
-  std::int64_t steps = 1000, seed = 1;
-  CLI::App app("Learns to read digits that it draws");
-  app.add_option("--steps", steps, "of training")->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--seed", seed, "of everything that is random")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
+bool learn(std::int64_t steps, std::int64_t seed) {
   tg::manual_seed(seed);
   VisionTransformer model;
   tg::optim::AdamW optimizer(model.parameters(), {.lr = 3e-3, .weight_decay = 0.01});
@@ -115,5 +111,9 @@ int main(int argc, char** argv) {
     fmt::print("the worst pair: {} is taken for {}, {} times; mistakes:\n", worst / 10, worst % 10, pairs.max().item());
     show(images.index({rows}));
   }
-  return accuracy > 0.98 ? 0 : 1;
+  return accuracy > 0.98;
+}
+
+int main(int argc, char** argv) {
+  return arguments::run_training(argc, argv, "digits", "Learns to read digits that it draws", 1000, learn);
 }

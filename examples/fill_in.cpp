@@ -1,7 +1,8 @@
 // An encoder alone, which looks both ways: gaps in palindromes are filled in. What is missing stands on the other side,
 // in front of the gap or behind it, so that a model that looks back only could fill in half of them.
-#include <CLI/CLI.hpp>
 #include <tapegrad/tapegrad.hpp>
+
+#include "arguments.hpp"
 
 namespace tg = tapegrad;
 namespace nn = tapegrad::nn;
@@ -40,13 +41,7 @@ std::string text(const tg::Tensor& tokens) {
   return digits;
 }
 
-int main(int argc, char** argv) {
-  std::int64_t steps = 600, seed = 1;
-  CLI::App app("Learns to fill the gaps in palindromes");
-  app.add_option("--steps", steps, "of training")->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--seed", seed, "of everything that is random")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-
+bool learn(std::int64_t steps, std::int64_t seed) {
   tg::manual_seed(seed);
   Filler model;
   tg::optim::AdamW optimizer(model.parameters(), {.lr = 3e-3, .weight_decay = 0.01});
@@ -72,5 +67,9 @@ int main(int argc, char** argv) {
   const tg::Tensor right = tg::logical_and(is_gap, tg::eq(said, fresh.wanted));
   const double share = right.to(tg::float64).sum().item() / is_gap.to(tg::float64).sum().item();
   fmt::print("{:.1f} % of the gaps in {} fresh palindromes are filled in right\n", 100 * share, fresh.ids.size(0));
-  return share > 0.99 ? 0 : 1;
+  return share > 0.99;
+}
+
+int main(int argc, char** argv) {
+  return arguments::run_training(argc, argv, "fill_in", "Learns to fill the gaps in palindromes", 600, learn);
 }

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <tapegrad/tapegrad.hpp>
 
+#include "arguments.hpp"
+
 namespace tg = tapegrad;
 namespace ag = tapegrad::autograd;
 using Objective = std::function<tg::Tensor(const tg::Tensor&)>;
@@ -88,8 +90,10 @@ bool regression() {
   return size(w) < 1e-9;
 }
 
-int main() {
-  tg::manual_seed(4);
-  valley();
-  return regression() ? 0 : 1;
+int main(int argc, char** argv) {
+  return arguments::Program("hessian", "Second derivatives against gradient descent").run(argc, argv, [] {
+    tg::manual_seed(4);
+    valley();
+    return regression();
+  });
 }

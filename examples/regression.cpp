@@ -3,6 +3,8 @@
 #include <cmath>
 #include <tapegrad/tapegrad.hpp>
 
+#include "arguments.hpp"
+
 namespace tg = tapegrad;
 namespace nn = tapegrad::nn;
 
@@ -44,7 +46,7 @@ void plot(const Points& points, const Mlp& model) {
   for (const std::string& line : screen) fmt::print("  {}\n", line);
 }
 
-int main() {
+bool learn() {
   tg::manual_seed(2);
   const Points train = measure(1000), validation = measure(1000);
   Mlp model;
@@ -75,5 +77,9 @@ int main() {
   fmt::print("the noise's variance is {:.4f}; the fit is {:.3f} away from the function itself (root mean square)\n\n",
              kNoise * kNoise, std::sqrt(error));
   plot(train, model);
-  return left < 1.15 * kNoise * kNoise ? 0 : 1;
+  return left < 1.15 * kNoise * kNoise;
+}
+
+int main(int argc, char** argv) {
+  return arguments::Program("regression", "Learns a curve from noisy points").run(argc, argv, learn);
 }

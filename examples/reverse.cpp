@@ -1,7 +1,8 @@
 // An encoder and a decoder: the digits of a number go in, the same digits come out backwards. The decoder writes one
 // digit at a time; each time its cross-attention has to find the place in the input that comes next.
-#include <CLI/CLI.hpp>
 #include <tapegrad/tapegrad.hpp>
+
+#include "arguments.hpp"
 
 namespace tg = tapegrad;
 namespace nn = tapegrad::nn;
@@ -68,13 +69,7 @@ std::string text(const tg::Tensor& tokens) {
   return digits;
 }
 
-int main(int argc, char** argv) {
-  std::int64_t steps = 500, seed = 1;
-  CLI::App app("Learns to write numbers backwards");
-  app.add_option("--steps", steps, "of training")->capture_default_str()->check(CLI::PositiveNumber);
-  app.add_option("--seed", seed, "of everything that is random")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-
+bool learn(std::int64_t steps, std::int64_t seed) {
   tg::manual_seed(seed);
   Reverser model;
   tg::optim::AdamW optimizer(model.parameters(), {.lr = 3e-3, .weight_decay = 0.01});
@@ -99,5 +94,9 @@ int main(int argc, char** argv) {
     fmt::print("{:>12} -> {}\n", text(fresh.ids.select(0, i)), text(said.select(0, i)));
   const double exact = right.to(tg::float64).mean().item();
   fmt::print("{:.1f} % of {} fresh numbers come back exactly\n", 100 * exact, fresh.ids.size(0));
-  return exact > 0.99 ? 0 : 1;
+  return exact > 0.99;
+}
+
+int main(int argc, char** argv) {
+  return arguments::run_training(argc, argv, "reverse", "Learns to write numbers backwards", 500, learn);
 }

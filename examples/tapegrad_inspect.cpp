@@ -1,7 +1,6 @@
 // What is in a safetensors or .npy file: names, dtypes, shapes, sizes, metadata, and every fault for which it would not
 // load. Exit codes: 0 sound, 1 faults, others for a wrong command line.
 #include <fmt/ranges.h>
-#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -10,6 +9,8 @@
 
 #include <tapegrad/core/safetensors_header.hpp>
 #include <tapegrad/tapegrad.hpp>
+
+#include "arguments.hpp"
 
 namespace tg = tapegrad;
 
@@ -34,7 +35,7 @@ void print_entry(const tg::core::SafetensorsEntry& entry, std::size_t width) {
              has_range ? size_text(entry.offsets[1] - entry.offsets[0]) : "?");
 }
 
-int inspect_safetensors(const std::string& path) {
+bool inspect_safetensors(const std::string& path) {
   const tg::core::SafetensorsReport report = tg::core::inspect_safetensors(path);
   std::size_t width = 0;
   for (const auto& entry : report.entries) width = std::max(width, shown(entry.name).size());
@@ -47,27 +48,31 @@ int inspect_safetensors(const std::string& path) {
   fmt::print("{} tensors, {} elements; the file has {}\n", report.entries.size(),
              report.faults.empty() ? fmt::to_string(elements) : "?", size_text(report.file_bytes));
   for (const std::string& fault : report.faults) fmt::print(stderr, "fault: {}\n", fault);
-  return report.faults.empty() ? 0 : 1;
+  return report.faults.empty();
 }
 
-int inspect_npy(const std::string& path) {
+bool inspect_npy(const std::string& path) {
   const tg::Tensor tensor = tg::load_npy(path);
   fmt::print("{} {}; the file has {}\n", tg::name_of(tensor.dtype()), tensor.shape(),
              size_text(std::filesystem::file_size(path)));
-  return 0;
+  return true;
 }
 
 }  // namespace
 
-int main(int count, char** arguments) {
-  CLI::App app("Lists the tensors, the metadata and the faults of a safetensors or .npy file");
-  std::string path;
-  app.add_option("file", path, "what to look at")->required();
-  CLI11_PARSE(app, count, arguments);
+bool inspect(const std::string& path) {
   try {
     return path.ends_with(".npy") ? inspect_npy(path) : inspect_safetensors(path);
   } catch (const tg::FileError& error) {
     fmt::print(stderr, "fault: {}\n", error.what());
-    return 1;
+    return false;
   }
+}
+
+int main(int argc, char** argv) {
+  arguments::Program program("tapegrad_inspect",
+                             "Lists the tensors, the metadata and the faults of a safetensors or .npy file");
+  std::string path;
+  program.add_argument("file", path, "what to look at");
+  return program.run(argc, argv, [&] { return inspect(path); });
 }

@@ -1,10 +1,12 @@
 // Exclusive or: four points that no straight line separates, and so the smallest task that needs a hidden layer.
 #include <tapegrad/tapegrad.hpp>
 
+#include "arguments.hpp"
+
 namespace tg = tapegrad;
 namespace nn = tapegrad::nn;
 
-int main() {
+bool learn() {
   tg::manual_seed(1);
   const tg::Tensor x = tg::tensor({{0.0, 0.0}, {0.0, 1.0}, {1.0, 0.0}, {1.0, 1.0}});
   const tg::Tensor y = tg::tensor({0, 1, 1, 0});  // the class of each point
@@ -27,5 +29,9 @@ int main() {
   for (std::int64_t i = 0; i < 4; ++i)
     fmt::print(" {} {}      {}         {:.4f}\n", x.index({i, 0}).item(), x.index({i, 1}).item(), y.select(0, i).item(),
                probability.select(0, i).item());
-  return tg::equal(tg::gt(probability, 0.5), y) ? 0 : 1;
+  return tg::equal(tg::gt(probability, 0.5), y);
+}
+
+int main(int argc, char** argv) {
+  return arguments::Program("xor", "Learns the exclusive or of two bits").run(argc, argv, learn);
 }

@@ -2,8 +2,8 @@
 #pragma once
 #include <fmt/format.h>
 
-#include <cstdint>
 #include <stdexcept>
+#include <string>
 
 namespace toy_lm {
 
@@ -12,9 +12,10 @@ class BadInput : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// BadInput unless the value given for an option is at least so much.
-inline void at_least(const char* option, std::int64_t value, std::int64_t smallest) {
-  if (value < smallest) throw BadInput(fmt::format("{}: must be at least {}; got {}", option, smallest, value));
+/// BadInput unless the value of an option is in its range.
+template <class T, class Range>
+void check(const std::string& option, const T& value, const Range& range) {
+  if (!range.holds(value)) throw BadInput(fmt::format("{}: must be {}; got {}", option, range.text(), value));
 }
 
 }  // namespace toy_lm

@@ -12,15 +12,6 @@
 namespace toy_lm {
 namespace {
 
-void check(const GenerateOptions& options) {
-  at_least("--tokens", options.tokens, 0);
-  at_least("--top-k", options.sampler.top_k, 0);
-  at_least("--seed", options.seed, 0);
-  const double temperature = options.sampler.temperature;
-  if (!(temperature >= 0) || std::isinf(temperature))
-    throw BadInput(fmt::format("--temperature: must be at least 0; got {}", temperature));
-}
-
 void print(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
@@ -49,7 +40,6 @@ void generate(const Gpt& model, const Vocabulary& vocabulary, std::vector<std::i
 }
 
 void generate_text(const GenerateOptions& options) {
-  check(options);
   const SavedModel saved = load_model(options.from + "/model.safetensors");
   const auto prompt = saved.vocabulary.encode(decode_utf8(options.prompt, "--prompt"), "--prompt");
   tg::manual_seed(static_cast<std::uint64_t>(options.seed));

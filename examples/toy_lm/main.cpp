@@ -5,8 +5,8 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
-#include <stdexcept>
 
+#include "arguments.hpp"
 #include "bad_input.hpp"
 #include "command_line.hpp"
 #include "interrupt.hpp"
@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that would be too large is an error of the call that writes it
   try {
     if (const auto command = toy_lm::parse_command_line(argc, argv)) command();
-    if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw std::runtime_error("the output could not be written");
+    arguments::flush_output();
     return 0;
   } catch (const toy_lm::BadInput& error) {
     fmt::print(stderr, "toy_lm: {}\n", error.what());

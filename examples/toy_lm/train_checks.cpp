@@ -6,13 +6,10 @@
 #include <cmath>
 
 #include "bad_input.hpp"
+#include "settings.hpp"
 
 namespace toy_lm {
 namespace {
-
-void in_range(const char* option, double value, bool fits, const char* range) {
-  if (!fits || !std::isfinite(value)) throw BadInput(fmt::format("{}: must be {}; got {}", option, range, value));
-}
 
 /// Refuses what this machine can't hold, by what is needed at the least: each parameter with its gradient and two
 /// moments, and for each token and block a dozen vectors that the backward sweep reads.
@@ -35,35 +32,18 @@ void check_memory(const TrainOptions& options) {
 }  // namespace
 
 void check(const TrainOptions& options) {
-  at_least("--steps", options.steps, 1);
-  at_least("--vocabulary", options.vocabulary, 256);
-  if (options.vocabulary > INT32_MAX)
-    throw BadInput(fmt::format("--vocabulary: must be at most {}; got {}", INT32_MAX, options.vocabulary));
-  at_least("--batch", options.batch, 1);
-  at_least("--accumulate", options.accumulate, 1);
+  each_setting(options, [](const char* option, const auto& value, const auto& range) { check(option, value, range); });
   if (options.batch % options.accumulate != 0)
     throw BadInput(fmt::format("--accumulate: must divide --batch; got {} parts of a batch of {}", options.accumulate,
                                options.batch));
-  at_least("--context", options.model.context, 1);
-  at_least("--layers", options.model.layers, 1);
-  at_least("--heads", options.model.heads, 1);
-  at_least("--width", options.model.width, 1);
-  at_least("--warmup", options.warmup, 0);
-  at_least("--schedule-steps", options.schedule_steps, 0);
-  at_least("--eval-every", options.eval_every, 1);
-  at_least("--save-every", options.save_every, 0);
-  at_least("--seed", options.seed, 0);
   if (options.model.width % options.model.heads != 0)
     throw BadInput(fmt::format("--heads: must divide --width; got {} heads and width {}", options.model.heads,
                                options.model.width));
-  in_range("--dropout", options.model.dropout, options.model.dropout >= 0 && options.model.dropout < 1, "in [0, 1)");
-  in_range("--lr", options.lr, options.lr > 0, "above 0");
-  in_range("--muon-lr", options.muon_lr, options.muon_lr > 0, "above 0");
-  in_range("--min-lr", options.min_lr, options.min_lr >= 0 && options.min_lr <= options.lr, "from 0 to --lr");
-  in_range("--weight-decay", options.weight_decay, options.weight_decay >= 0, "at least 0");
-  in_range("--beta2", options.beta2, options.beta2 >= 0 && options.beta2 < 1, "in [0, 1)");
-  in_range("--ema", options.ema, options.ema >= 0 && options.ema < 1, "in [0, 1)");
-  in_range("--clip", options.clip, options.clip > 0, "above 0");
+  if (options.min_lr > options.lr)
+    throw BadInput(
+        fmt::format("--min-lr: must be at most --lr; got --min-lr {} and --lr {}; give smaller rates or leave "
+                    "--min-lr out",
+                    options.min_lr, options.lr));
   check_memory(options);
 }
 

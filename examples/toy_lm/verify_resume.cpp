@@ -77,7 +77,8 @@ std::vector<std::string> arguments_of(TrainOptions options, std::int64_t steps, 
   if (options.schedule_steps == 0) options.schedule_steps = options.steps;
   options.steps = steps;
   std::vector<std::string> arguments = {"--out=" + out};
-  for (const auto& [option, value] : written_settings(options)) arguments.push_back(option + "=" + value);
+  for (const auto& [option, value] : written_settings(options))
+    if (counts(option, options)) arguments.push_back(option + "=" + value);
   for (const std::string& text : options.text) arguments.push_back("--text=" + text);
   if (threads) arguments.push_back(fmt::format("--threads={}", *threads));
   return arguments;

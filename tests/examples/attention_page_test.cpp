@@ -231,8 +231,8 @@ TEST_F(AttentionPage, TheProfilePrintsEveryTable) {
   EXPECT_NE(read(path("stderr")).find("timing: 3 runs, "), std::string::npos);
   ASSERT_EQ(run("'" TAPEGRAD_EXAMPLES "/attention_profile' --quick --csv --fused --iterations 1 --warmup 0"), 0);
   EXPECT_NE(read(path("stdout")).find("\n256,65536,256,8454144\n"), std::string::npos);
-  EXPECT_EQ(run("'" TAPEGRAD_EXAMPLES "/attention_profile' --iterations 0"), 1);
-  EXPECT_NE(read(path("stderr")).find("iterations must be at least 1"), std::string::npos);
+  EXPECT_EQ(run("'" TAPEGRAD_EXAMPLES "/attention_profile' --iterations 0"), 2);
+  EXPECT_NE(read(path("stderr")).find("--iterations: must be a whole number from 1 to "), std::string::npos);
 }
 
 }  // namespace

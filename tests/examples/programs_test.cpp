@@ -110,11 +110,53 @@ TEST(Programs, AnyNumberOfThreadsGivesTheSame) {
   }
 }
 
-TEST(Programs, WrongArgumentsAreNamed) {
-  for (const char* command : {"reverse --steps 0", "digits --steps many", "reverse --speed 3"}) {
+constexpr const char* kPrograms[] = {
+    "xor",     "regression", "custom_op",      "hessian",           "fill_in",
+    "reverse", "digits",     "attention_tour", "attention_profile", "attention_questions"};
+
+TEST(Programs, WrongArgumentsEndWithOneLineThatSaysWhatIsExpected) {
+  const std::string whole = "must be a whole number from ", most = " to 9223372036854775807; got ";
+  const std::pair<std::string, std::string> wrong[] = {
+      {"reverse --steps 0", "reverse: --steps: " + whole + "1" + most + "'0'"},
+      {"digits --steps -1", "digits: --steps: " + whole + "1" + most + "'-1'"},
+      {"digits --steps many", "digits: --steps: " + whole + "1" + most + "'many'"},
+      {"digits --steps 0x10", "got '0x10'"},
+      {"fill_in --seed ''", "fill_in: --seed: " + whole + "0" + most + "''"},
+      {"fill_in --seed -1", "got '-1'"},
+      {"reverse --seed 9223372036854775808", "got '9223372036854775808'"},
+      {"reverse --steps", "--steps: must have a value; got none"},
+      {"reverse --steps 2 --steps 3", "--steps: must have one value; got several"},
+      {"reverse --speed 3", "arguments must be those that --help lists; got '--speed' '3'"},
+      {"attention_profile --iterations ''", "--iterations: " + whole + "1" + most + "''"},
+      {"attention_profile --quick=maybe", "--quick: must stand without a value; got one"},
+      {"tapegrad_inspect", "file is required"}};
+  for (const auto& [command, text] : wrong) {
     const Outcome outcome = run(command);
-    EXPECT_NE(outcome.code, 0) << command;
-    EXPECT_NE(outcome.text.find("--s"), std::string::npos) << outcome.text;
+    EXPECT_EQ(outcome.code, 2) << command;
+    EXPECT_NE(outcome.text.find(text + "; see "), std::string::npos) << outcome.text;
+    EXPECT_EQ(outcome.text.find('\n'), outcome.text.size() - 1) << outcome.text;
+  }
+}
+
+TEST(Programs, EachOneRefusesWhatItDoesNotKnowAndHasAHelp) {
+  for (const std::string program : kPrograms) {
+    const Outcome unknown = run(program + " --foo"), help = run(program + " --help");
+    EXPECT_EQ(unknown.code, 2) << program;
+    EXPECT_NE(unknown.text.find("got '--foo'; see " + program + " --help"), std::string::npos) << unknown.text;
+    EXPECT_EQ(help.code, 0) << program;
+    EXPECT_NE(help.text.find("Usage: " + program), std::string::npos) << help.text;
+    const Outcome threads = run(program, "TAPEGRAD_NUM_THREADS=none");
+    EXPECT_EQ(threads.code, 2) << program;
+    EXPECT_NE(threads.text.find("TAPEGRAD_NUM_THREADS"), std::string::npos) << threads.text;
+  }
+}
+
+TEST(Programs, OutputThatGoesNowhereIsAFailure) {
+  for (const std::string command :
+       {"xor", "xor --help", "custom_op", "attention_tour", "hessian", "fill_in --steps 1"}) {
+    const Outcome outcome = run(command + " 3>&1 > /dev/full 2>&3 #");
+    EXPECT_EQ(outcome.code, 1) << command;
+    EXPECT_NE(outcome.text.find("the output could not be written"), std::string::npos) << outcome.text;
   }
 }
 

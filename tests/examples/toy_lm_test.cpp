@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "error_texts.hpp"
@@ -192,8 +193,8 @@ class ToyLm : public ::testing::Test {
 };
 
 TEST_F(ToyLm, BadOptionsEndWithOneLine) {
-  expect_bad_input("", "subcommand");
-  expect_bad_input("learn", "subcommand");
+  expect_bad_input("", "the first argument must be one of train, generate, attention, info; got none");
+  expect_bad_input("learn", "the first argument must be one of train, generate, attention, info; got 'learn'");
   expect_bad_input("train --speed 3", "--speed");
   expect_bad_input("train --steps -3", "--steps");
   expect_bad_input("train --steps many", "--steps");
@@ -215,6 +216,59 @@ TEST_F(ToyLm, BadOptionsEndWithOneLine) {
   expect_bad_input("train --width 4000000000000000000", "--width");
   expect_bad_input("train --tokenizer bpe --vocabulary 3000000000", "--vocabulary");
   EXPECT_FALSE(std::filesystem::exists(path("toy_lm-out")));
+}
+
+TEST_F(ToyLm, EveryNumberIsTakenByItsRangeAndNoneIsEmpty) {
+  const std::string whole = "must be a whole number from ", most = " to 9223372036854775807; got ";
+  const std::string share = "must be a number from 0 to below 1; got ",
+                    positive = "must be a finite number above 0; got ",
+                    not_negative = "must be a finite number, 0 or above; got ";
+  std::map<std::string, std::string> options = {{"train --vocabulary", whole + "256 to 2147483647; got "},
+                                                {"train --threads", whole + "1 to 1024; got "},
+                                                {"generate --temperature", not_negative}};
+  for (const char* name : {"steps", "batch", "accumulate", "context", "layers", "heads", "width", "eval-every"})
+    options[std::string("train --") + name] = whole + "1" + most;
+  for (const char* name : {"warmup", "schedule-steps", "save-every", "seed"})
+    options[std::string("train --") + name] = whole + "0" + most;
+  for (const char* name : {"tokens", "top-k", "seed"}) options[std::string("generate --") + name] = whole + "0" + most;
+  for (const char* name : {"dropout", "beta2", "ema"}) options[std::string("train --") + name] = share;
+  for (const char* name : {"lr", "muon-lr", "clip"}) options[std::string("train --") + name] = positive;
+  for (const char* name : {"min-lr", "weight-decay"}) options[std::string("train --") + name] = not_negative;
+  for (const auto& [option, text] : options)
+    for (const char* value : {"", "-1", "99999999999999999999999e999", "abc", "1x", " 1"})
+      expect_bad_input(option + " '" + value + "'", text + "'" + value + "'");
+  expect_bad_input("train --lr inf", "--lr: must be a finite number above 0; got 'inf'");
+  expect_bad_input("train --seed 9223372036854775808", "got '9223372036854775808'");
+  expect_bad_input("train --optimizer ''", "--optimizer: must be one of adamw, muon, sgd, adam, lion, rmsprop; got ''");
+  expect_bad_input("train --recipe ''", "--recipe: must be best; got ''");
+  expect_bad_input("train --lr 1 --lr 2", "--lr: must have one value; got several");
+  expect_bad_input("train --lr", "--lr: must have a value; got none");
+}
+
+TEST_F(ToyLm, TheLowestRateFollowsTheHighest) {
+  const auto noted = [&](const std::string& arguments) {
+    EXPECT_EQ(run(small_ + "--steps 1 --out run " + arguments).code, 0) << arguments;
+    const std::string settings = run("info run").output;
+    const auto at = settings.find("--min-lr ") + 9;
+    return settings.substr(at, settings.find_first_of(" \n", at) - at);
+  };
+  EXPECT_EQ(noted(""), "0.0001");
+  EXPECT_EQ(noted("--lr 5e-5"), "5e-06");
+  EXPECT_EQ(noted("--lr 5e-5 --min-lr 0"), "0");
+  EXPECT_EQ(noted("--lr 5e-5 --recipe best"), "0");
+  expect_bad_input("train --lr 5e-5 --min-lr 1e-4",
+                   "--min-lr: must be at most --lr; got --min-lr 0.0001 and --lr 5e-05; give smaller rates");
+}
+
+TEST_F(ToyLm, WhatTheRunDoesNotUseIsRefused) {
+  const std::string text = ": must be left out where nothing uses it; got it with --tokenizer char and --optimizer ";
+  expect_bad_input("train --muon-lr 0.1", "--muon-lr" + text + "adamw");
+  expect_bad_input("train --vocabulary 300", "--vocabulary" + text + "adamw");
+  expect_bad_input("train --beta2 0.9 --optimizer sgd", "--beta2" + text + "sgd");
+  expect_bad_input("train --warmup 51 --steps 50", "--warmup: must be at most 50, all steps of the schedule; got 51");
+  expect_bad_input("train --warmup 9000000000000000000", "at most 2000");
+  EXPECT_EQ(run(small_ + "--optimizer muon --muon-lr 0.1 --warmup 9 --schedule-steps 9 --steps 1 --out a").code, 0);
+  EXPECT_EQ(run(small_ + "--tokenizer bpe --vocabulary 300 --steps 1 --out b").code, 0);
 }
 
 TEST_F(ToyLm, ThreadsInTheEnvironmentMustBeANumber) {

@@ -1,9 +1,9 @@
 # Tests of the source tree itself.
-foreach(name layering size headers docs coverage run_here)
+foreach(name layering size headers docs coverage run_here examples)
   add_test(NAME structure.${name} COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/${name}.sh ${PROJECT_SOURCE_DIR}
                                           ${PROJECT_BINARY_DIR} ${CMAKE_CXX_COMPILER})
 endforeach()
-set(names structure.layering structure.size structure.headers structure.docs structure.coverage structure.run_here)
+set(names structure.layering structure.size structure.headers structure.docs structure.coverage structure.run_here structure.examples)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_test(NAME structure.compile_time COMMAND bash ${CMAKE_CURRENT_LIST_DIR}/compile_time.sh ${PROJECT_SOURCE_DIR}
                                                ${PROJECT_BINARY_DIR} ${CMAKE_CXX_COMPILER})
