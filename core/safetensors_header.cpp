@@ -149,8 +149,27 @@ std::string format_safetensors_header(const std::string& where, const Safetensor
 }
 
 std::string quoted_name(const std::string& name) {
-  const std::string shown = name.size() <= 80 ? name : name.substr(0, 40) + "..." + name.substr(name.size() - 40);
-  return json(shown).dump(-1, ' ', true, json::error_handler_t::replace);
+  const auto byte = [](const std::string& text, std::size_t at) { return static_cast<unsigned char>(text[at]); };
+  std::string shown = name;
+  if (name.size() > 80) {
+    std::size_t cut = 40, rest = name.size() - 40;  // of whole characters
+    while (cut < rest && (byte(name, cut) & 0xc0) == 0x80) ++cut;
+    while (cut < rest && (byte(name, rest) & 0xc0) == 0x80) ++rest;
+    shown = name.substr(0, cut) + "..." + name.substr(rest);
+  }
+  const std::string text = json(shown).dump(-1, ' ', false, json::error_handler_t::replace);
+  std::string result;
+  for (std::size_t i = 0, size = 0; i < text.size(); i += size) {
+    const int lead = byte(text, i);
+    size = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    int code = size == 1 ? lead : lead & (0x7f >> size);
+    for (std::size_t k = 1; k < size; ++k) code = code << 6 | (byte(text, i + k) & 0x3f);
+    // What JSON leaves as it is: delete, Latin-1's controls, and what breaks lines or turns their direction.
+    const bool is_control = (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f ||
+                            (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+    result += is_control ? fmt::format("\\u{:04x}", code) : text.substr(i, size);
+  }
+  return result;
 }
 
 }  // namespace tapegrad::core

@@ -28,6 +28,10 @@ std::string shown(const std::string& text) {
   return quoted.substr(1, quoted.size() - 2);
 }
 
+std::size_t characters(const std::string& utf8) {
+  return static_cast<std::size_t>(std::count_if(utf8.begin(), utf8.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
 void print_entry(const tg::core::SafetensorsEntry& entry, std::size_t width) {
   const bool has_range = entry.offsets.size() == 2 && entry.offsets[0] <= entry.offsets[1];
   fmt::print("{:<{}}  {:<5} {:<16} {:>10}\n", shown(entry.name), width, shown(entry.dtype),
@@ -38,7 +42,7 @@ void print_entry(const tg::core::SafetensorsEntry& entry, std::size_t width) {
 bool inspect_safetensors(const std::string& path) {
   const tg::core::SafetensorsReport report = tg::core::inspect_safetensors(path);
   std::size_t width = 0;
-  for (const auto& entry : report.entries) width = std::max(width, shown(entry.name).size());
+  for (const auto& entry : report.entries) width = std::max(width, characters(shown(entry.name)));
   for (const auto& entry : report.entries) print_entry(entry, width);
   for (const auto& [key, text] : report.metadata) fmt::print("metadata {}: {}\n", shown(key), shown(text));
   std::uint64_t elements = 0;

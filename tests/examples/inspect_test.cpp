@@ -48,6 +48,25 @@ TEST_F(Inspect, ListsTensorsMetadataAndTotals) {
             "2 tensors, 6002 elements");
 }
 
+TEST_F(Inspect, LettersAreShownAndControlsAreNot) {
+  const std::string greek = "\u03b1\u03b2\U0001f600", controls = "a\x7f\u009b2J\u202e\u2028\r";
+  std::string eighty_two;
+  for (int i = 0; i < 41; ++i) eighty_two += "\u00e9";
+  tg::save_safetensors(path("model"), {{"caf\u00e9", tg::ones({1})}},
+                       {{"a", greek}, {"b", controls}, {"c", eighty_two}});
+  ASSERT_EQ(run("model"), 0) << read("stderr");
+  const std::string output = read("stdout");
+  for (const std::string& part : {std::string("caf\u00e9  F32"), "metadata a: " + greek + "\n",
+                                  std::string("metadata b: a\\u007f\\u009b2J\\u202e\\u2028\\r\n"),
+                                  "metadata c: " + eighty_two.substr(0, 40) + "..." + eighty_two.substr(42) + "\n"})
+    EXPECT_NE(output.find(part), std::string::npos) << part << " in\n" << output;
+}
+
+TEST_F(Inspect, OutputThatCanNotBeWrittenIsAFailure) {
+  save();
+  EXPECT_EQ(run("model > /dev/full; exit $? #"), 1);
+}
+
 TEST_F(Inspect, ACutFileIsListedAndItsFaultNamed) {
   save();
   const std::string whole = read("model");
