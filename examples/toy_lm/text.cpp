@@ -1,12 +1,14 @@
 #include "text.hpp"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
+#include <memory>
 
 #include <tapegrad/core/error.hpp>
 
@@ -15,16 +17,24 @@
 namespace toy_lm {
 namespace {
 
+/// Devices and pipes may have no end, or nothing to give; a resumed run reads its text again.
 std::string read_file(const std::string& path) {
-  std::error_code ignored;  // what can't be looked at can't be opened
-  if (std::filesystem::is_directory(path, ignored))
-    throw BadInput(fmt::format("text '{}': must be a file; it is a folder", path));
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw BadInput(fmt::format("text '{}': must be readable; {}", path, std::strerror(errno)));
-  std::string bytes{std::istreambuf_iterator<char>(file), {}};
-  if (file.bad()) throw BadInput(fmt::format("text '{}': could not be read to its end", path));
-  if (bytes.empty()) throw BadInput(fmt::format("text '{}': must not be empty", path));
+  struct stat status {};
+  const auto fail = [&](const std::string& what) { throw BadInput(fmt::format("text '{}': {}", path, what)); };
+  if (::stat(path.c_str(), &status) != 0) fail(fmt::format("must be readable; {}", std::strerror(errno)));
+  if (S_ISDIR(status.st_mode)) fail("must be a file; it is a folder");
+  if (!S_ISREG(status.st_mode)) fail("must be a file; it is a device or a pipe; write its text into a file");
+  const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+  if (static_cast<double>(status.st_size) > memory)
+    fail(fmt::format("must fit into memory; it has {} bytes", status.st_size));
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
+  if (!file) fail(fmt::format("must be readable; {}", std::strerror(errno)));
+  std::string bytes;
+  std::vector<char> part(1 << 16);
+  while (const std::size_t count = std::fread(part.data(), 1, part.size(), file.get()))
+    bytes.append(part.data(), count);
+  if (std::ferror(file.get())) fail(fmt::format("must be readable to its end; {}", std::strerror(errno)));
+  if (bytes.empty()) fail("must not be empty");
   return bytes;
 }
 

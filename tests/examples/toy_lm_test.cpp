@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <toy_lm/bad_input.hpp>
@@ -247,7 +248,7 @@ TEST_F(ToyLm, EveryNumberIsTakenByItsRangeAndNoneIsEmpty) {
 
 TEST_F(ToyLm, TheLowestRateFollowsTheHighest) {
   const auto noted = [&](const std::string& arguments) {
-    EXPECT_EQ(run(small_ + "--steps 1 --out run " + arguments).code, 0) << arguments;
+    EXPECT_EQ(run(small_ + "--steps 1 --out run --overwrite " + arguments).code, 0) << arguments;
     const std::string settings = run("info run").output;
     const auto at = settings.find("--min-lr ") + 9;
     return settings.substr(at, settings.find_first_of(" \n", at) - at);
@@ -296,6 +297,20 @@ TEST_F(ToyLm, BadTextsAndFoldersEndWithOneLine) {
   write("good.txt", std::string(2000, 'a'));
   expect_bad_input("train --text good.txt --out good.txt", "good.txt");
   expect_bad_input("train --text good.txt --out /proc/nowhere", "/proc/nowhere");
+}
+
+TEST_F(ToyLm, ATextIsAFileThatEnds) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  for (const char* text : {"/dev/zero", "/dev/full", "/dev/null", "pipe"})
+    expect_bad_input(std::string("train --text ") + text,
+                     std::string("text '") + text + "': must be a file; it is a device");
+  expect_bad_input("train --text /proc/self/mem",
+                   "text '/proc/self/mem': must be readable to its end; Input/output error");
+  write("endless.txt", "a");
+  std::filesystem::resize_file(path("endless.txt"), 1LL << 42);
+  expect_bad_input("train --text endless.txt", "text 'endless.txt': must fit into memory; it has 4398046511104 bytes");
+  write("good.txt", std::string(2000, 'a'));
+  EXPECT_EQ(run(small_ + "--steps 1 --text /dev/stdin < good.txt").code, 0);
 }
 
 TEST_F(ToyLm, AFolderWithoutRoomIsNotSaidToBeForbidden) {
