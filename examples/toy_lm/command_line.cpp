@@ -73,32 +73,27 @@ void add_train_options(CLI::App& app, TrainOptions& options, std::int64_t& threa
          "UTF-8 files, learnt as they are, one after the other; without it: sentences from the built-in grammar")
       ->check(a_path)
       ->type_name("FILE ...");
-  CLI::Option* out = app.add_option("--out", options.out,
-                                    "folder for model.safetensors, metrics.csv, report.html and checkpoint.safetensors")
-                         ->check(a_path)
-                         ->type_name("DIR");
-  CLI::Option* resume = app.add_option_function<std::string>(
-                               "--resume",
-                               [&options](const std::string& folder) {
-                                 options.out = folder;
-                                 options.resume = true;
-                               },
-                               "go on from the checkpoint in this folder, with its text and settings; --steps may be "
-                               "more than before, and "
-                               "the other options that are given must be what they were")
-                            ->check(a_path)
-                            ->type_name("DIR")
-                            ->excludes(out);
-  CLI::Option* overwrite =
-      app.add_flag("--overwrite", options.overwrite, "remove the run that is in the folder of --out, and start anew")
-          ->excludes(resume);
+  app.add_option("--out", options.out,
+                 "folder for model.safetensors, metrics.csv, report.html and checkpoint.safetensors")
+      ->check(a_path)
+      ->type_name("DIR");
+  app.add_option_function<std::string>(
+         "--resume",
+         [&options](const std::string& folder) {
+           options.out = folder;
+           options.resume = true;
+         },
+         "go on from the checkpoint in this folder, with its text and settings; --steps may be "
+         "more than before, and "
+         "the other options that are given must be what they were")
+      ->check(a_path)
+      ->type_name("DIR");
+  app.add_flag("--overwrite", options.overwrite, "remove the run that is in the folder of --out, and start anew")
+      ->disable_flag_override();
   app.add_flag("--verify-resume", verify,
                "keep nothing, but prove that the run in one piece and the same run resumed in a new process after half "
                "of its steps end in the same bits")
-      ->disable_flag_override()
-      ->excludes(out)
-      ->excludes(overwrite)
-      ->excludes(resume);
+      ->disable_flag_override();
   app.add_flag("--part-of-proof", options.proof)->group("");  // what --verify-resume gives the runs that it starts
   app.add_option_function<std::string>(
          "--recipe",
@@ -109,8 +104,7 @@ void add_train_options(CLI::App& app, TrainOptions& options, std::int64_t& threa
          "best: --blocks, --optimizer, rates, decay and --ema as they learn most in the same steps with no more "
          "parameters; options that are given beside it count")
       ->type_name("NAME")
-      ->trigger_on_parse()
-      ->excludes(resume);
+      ->trigger_on_parse();
   each_setting(options, [&](const char* option, auto& value, const auto& range) {
     arguments::add(app, option, value, range, help_of(option));
   });
@@ -136,6 +130,20 @@ void add_attention_options(CLI::App& app, AttentionOptions& options) {
   app.add_option("--from", options.from, "folder that 'train' wrote")->check(a_path)->type_name("DIR");
   app.add_option("--prompt", options.prompt, "text to read, in UTF-8; of a longer one the last tokens that fit");
   app.add_option("--html", options.html, "write a page to explore in a browser, too")->check(a_path)->type_name("FILE");
+}
+
+/// CLI11's excludes() would not say why.
+void check_together(const CLI::App& train) {
+  constexpr const char* kReasons[][3] = {
+      {"--resume", "--out", "a resumed run stays in its folder"},
+      {"--resume", "--overwrite", "a resumed run goes on with what is there"},
+      {"--resume", "--recipe", "a resumed run keeps the settings that it began with"},
+      {"--verify-resume", "--resume", "it trains a run of its own from the start"},
+      {"--verify-resume", "--out", "it keeps nothing"},
+      {"--verify-resume", "--overwrite", "it keeps nothing"}};
+  for (const auto& [option, other, reason] : kReasons)
+    if (train.count(option) > 0 && train.count(other) > 0)
+      throw BadInput(fmt::format("{}: can't be given with {}; {}; leave one of them out", option, other, reason));
 }
 
 /// What --threads says, else what the environment says.
@@ -226,6 +234,7 @@ std::function<void()> parse_command_line(int argc, char** argv) {
     };
   const auto threads = thread_count > 0 ? std::optional(static_cast<int>(thread_count)) : std::nullopt;
   const auto given = [&](const std::string& name) { return train_command->count(name) > 0; };
+  check_together(*train_command);
   if (train_options.resume) adopt_options(train_options, given);
   settle(train_options, given);
   train_options.resume_command =

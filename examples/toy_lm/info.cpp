@@ -50,9 +50,14 @@ void show_losses(const std::string& path) {
 }  // namespace
 
 void show_run(const std::string& folder) {
-  const SavedModel saved = load_model(folder + "/model.safetensors");
-  fmt::print("{}\nknows {} tokens\n", saved.model.to_string(), saved.vocabulary.size());
-  show_settings(checkpoint_path(folder));
+  const std::string model = folder + "/model.safetensors", checkpoint = checkpoint_path(folder);
+  if (std::error_code error; std::filesystem::exists(model, error) || !std::filesystem::exists(checkpoint, error)) {
+    const SavedModel saved = load_model(model);
+    fmt::print("{}\nknows {} tokens\n", saved.model.to_string(), saved.vocabulary.size());
+  } else {
+    fmt::print("no model before the first evaluation; toy_lm train --resume {} goes on\n", folder);
+  }
+  show_settings(checkpoint);
   for (const char* name : {"model.safetensors", "checkpoint.safetensors", "metrics.csv", "report.html"})
     if (const std::string path = folder + "/" + name; std::filesystem::is_regular_file(path))
       fmt::print("{:>10} bytes  {}\n", std::filesystem::file_size(path), path);

@@ -1,9 +1,11 @@
 #include "model_file.hpp"
 
 #include <charconv>
+#include <filesystem>
 #include <tapegrad/autograd/serialization.hpp>
 
 #include "bad_input.hpp"
+#include "resume.hpp"
 
 namespace toy_lm {
 namespace {
@@ -79,6 +81,14 @@ void save_model(const std::string& path, const Gpt& model, const Vocabulary& voc
 }
 
 SavedModel load_model(const std::string& path) {
+  if (std::error_code error; !std::filesystem::exists(path, error)) {
+    const std::string folder = std::filesystem::path(path).parent_path().string();
+    throw BadInput(std::filesystem::exists(checkpoint_path(folder), error)
+                       ? fmt::format("model '{}': is not there before the first evaluation of its run; go on with "
+                                     "'toy_lm train --resume {}'",
+                                     path, folder)
+                       : fmt::format("model '{}': is not there; train one with 'toy_lm train --out {}'", path, folder));
+  }
   try {
     return build(tg::load_annotated_safetensors(path));
   } catch (const tg::FileError& error) {

@@ -81,6 +81,9 @@ History History::from_json(const std::string& text) try {
   history.width_ = data.at("width");
   history.filled_ = data.at("filled");
   for (const json& sample : data.at("samples")) history.add_sample(sample.at(0), sample.at(1));
+  if (history.width_ < 1 || history.filled_ > history.width_ || history.records_.size() > kMostRecords ||
+      (history.records_.empty() ? history.filled_ != 0 : history.filled_ < 1))
+    throw tg::ValueError("history: must be what an earlier run has noted; its records can't be of so many steps each");
   return history;
 } catch (const json::exception& error) {
   throw tg::ValueError(fmt::format("history: must be what an earlier run has noted; {}", error.what()));

@@ -6,6 +6,7 @@
 #include <tapegrad/training/checkpoint.hpp>
 
 #include "corpus.hpp"
+#include "report.hpp"
 #include "training.hpp"
 
 namespace toy_lm {
@@ -20,7 +21,18 @@ tg::Metadata describe_run(const TrainOptions& options, const Corpus& corpus);
 /// differ; more steps, other paths of the text and another --save-every are allowed.
 void adopt_options(TrainOptions& options, const std::function<bool(const std::string& option)>& given);
 
-/// BadInput unless the run's text is this one.
-void check_same_text(const tg::Metadata& run, const Corpus& corpus);
+/// What a run remembers beside what load_checkpoint puts back.
+struct RunNotes {
+  std::int64_t step = 0;
+  double losses = 0;  // since the last evaluation
+  std::int64_t losses_counted = 0;
+  std::string rows;  // of the metrics
+  History history;
+  double tokens_per_second = 0;
+};
+
+void add_notes(tg::CheckpointNote& note, const RunNotes& notes);
+/// Of the checkpoint in the folder. BadInput, which names the file, if they can't be those of a run on this text.
+RunNotes read_notes(const std::string& folder, const Corpus& corpus);
 
 }  // namespace toy_lm

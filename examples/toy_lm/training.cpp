@@ -85,23 +85,23 @@ class Trainer {
     progress_.print(fmt::format("{}: {} tokens, {} different; model of {} parameters; {} threads", corpus_.name,
                                 corpus_.split.training.size() + corpus_.split.validation.size(),
                                 corpus_.vocabulary.size(), model_.num_parameters(), tg::num_threads()));
-    if (options_.resume) progress_.print(fmt::format("goes on after step {}", step_));
+    if (options_.resume) progress_.print(fmt::format("goes on after step {}", run_.step));
   }
 
   void train_all() {
     if (options_.resume) end_of_step();
-    progress_ = tg::Progress(step_);
-    const std::int64_t before = step_;
+    progress_ = tg::Progress(run_.step);
+    const std::int64_t before = run_.step;
     const auto start = std::chrono::steady_clock::now();
-    while (step_ < options_.steps) {
-      const StepRecord record = timed_step(++step_);
-      losses_ += record.loss;
-      ++losses_counted_;
-      history_.add(record);
+    while (run_.step < options_.steps) {
+      const StepRecord record = timed_step(++run_.step);
+      run_.losses += record.loss;
+      ++run_.losses_counted;
+      run_.history.add(record);
       heed_signals();  // before a line is written: who reads it may be gone
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      progress_.update({step_, options_.steps, record.loss, record.lr,
-                        static_cast<double>((step_ - before) * options_.batch * options_.model.context) / seconds});
+      progress_.update({run_.step, options_.steps, record.loss, record.lr,
+                        static_cast<double>((run_.step - before) * options_.batch * options_.model.context) / seconds});
       end_of_step();
     }
   }
@@ -147,27 +147,21 @@ class Trainer {
 
   void load_run() {
     try {
-      const std::string path = checkpoint_path(options_.out);
-      check_same_text(tg::read_checkpoint_note(path).metadata, corpus_);
-      tg::CheckpointNote note = tg::load_checkpoint(path, model_, *optimizer_, parts());
-      step_ = saved_step_ = note.step;
-      losses_ = note.extra.at("losses").item();
-      losses_counted_ = static_cast<std::int64_t>(note.extra.at("losses_counted").item());
-      rows_ = note.metadata["metrics"];
-      history_ = History::from_json(note.metadata["history"]);
-      speed_before_ = std::strtod(note.metadata["tokens_per_s"].c_str(), nullptr);
+      run_ = read_notes(options_.out, corpus_);
+      tg::load_checkpoint(checkpoint_path(options_.out), model_, *optimizer_, parts());
     } catch (const tg::Error& error) {
       throw BadInput(fmt::format("--resume: {}", error.what()));
     }
-    if (step_ > options_.steps)
+    saved_step_ = run_.step;
+    if (run_.step > options_.steps)
       throw BadInput(
-          fmt::format("--steps: must be at least {}, which the run has done; got {}", step_, options_.steps));
+          fmt::format("--steps: must be at least {}, which the run has done; got {}", run_.step, options_.steps));
   }
 
   [[noreturn]] void stop() {
     save_run();
     try {
-      progress_.print(fmt::format("stopped after step {}; to go on:\n    {}", step_, options_.resume_command));
+      progress_.print(fmt::format("stopped after step {}; to go on:\n    {}", run_.step, options_.resume_command));
     } catch (const std::system_error&) {  // after a hangup
     }
     throw Interrupted{interrupt_->requested()};
@@ -176,24 +170,22 @@ class Trainer {
   /// What is due after a step. A checkpoint holds what was there before the evaluation, which a resumed run does again:
   /// wherever it was stopped, within it too, each evaluation has its line, and sees the steps that it should.
   void end_of_step() {
-    const bool last = step_ == options_.steps, evaluates = last || step_ % options_.eval_every == 0;
+    const bool last = run_.step == options_.steps, evaluates = last || run_.step % options_.eval_every == 0;
     const std::string row = evaluates ? evaluate_and_report(last) : "";
-    if (last || step_ % (options_.save_every > 0 ? options_.save_every : options_.eval_every) == 0) save_run();
+    if (last || run_.step % (options_.save_every > 0 ? options_.save_every : options_.eval_every) == 0) save_run();
     if (!evaluates) return;
-    rows_ += row;
-    losses_ = 0;
-    losses_counted_ = 0;
+    run_.rows += row;
+    run_.losses = 0;
+    run_.losses_counted = 0;
   }
 
   void save_run() {
-    check_finite(model_, step_, saved_step_);
-    tg::CheckpointNote note{.step = step_, .metadata = describe_run(options_, corpus_)};
-    note.metadata["metrics"] = rows_;
-    note.metadata["history"] = history_.to_json();
-    note.metadata["tokens_per_s"] = fmt::to_string(tokens_per_second());
-    note.extra = {{"losses", tg::tensor(losses_, tg::float64)}, {"losses_counted", tg::tensor(losses_counted_)}};
+    check_finite(model_, run_.step, saved_step_);
+    tg::CheckpointNote note{.metadata = describe_run(options_, corpus_)};
+    run_.tokens_per_second = tokens_per_second();
+    add_notes(note, run_);
     tg::save_checkpoint(checkpoint_path(options_.out), model_, *optimizer_, parts(), note);
-    saved_step_ = step_;
+    saved_step_ = run_.step;
   }
 
   tg::CheckpointParts parts() {
@@ -209,36 +201,37 @@ class Trainer {
     validation_loss_ = evaluate(model_, corpus_.split.validation, last ? 0 : kEvaluationWindows,
                                 corpus_.floor ? options_.model.context / 2 : 0, [&] { heed_signals(); });
     if (!std::isfinite(validation_loss_))
-      throw std::runtime_error(describe_not_finite(model_, step_, "validation loss", validation_loss_, saved_step_));
+      throw std::runtime_error(
+          describe_not_finite(model_, run_.step, "validation loss", validation_loss_, saved_step_));
     save_model(options_.out + "/model.safetensors", model_, corpus_.vocabulary);
-    const double train_loss = losses_ / static_cast<double>(losses_counted_);
-    const std::string row = fmt::format("{},{:.6f},{:.6f},{:.6e},{:.0f}\n", step_, train_loss, validation_loss_,
-                                        schedule_.lr_at(step_ - 1), tokens_per_second());
+    const double train_loss = run_.losses / static_cast<double>(run_.losses_counted);
+    const std::string row = fmt::format("{},{:.6f},{:.6f},{:.6e},{:.0f}\n", run_.step, train_loss, validation_loss_,
+                                        schedule_.lr_at(run_.step - 1), tokens_per_second());
     write_metrics(row);
-    progress_.print(fmt::format("eval step {}: train_loss {:.4f}  val_loss {:.4f}{}", step_, train_loss,
+    progress_.print(fmt::format("eval step {}: train_loss {:.4f}  val_loss {:.4f}{}", run_.step, train_loss,
                                 validation_loss_,
                                 corpus_.floor ? fmt::format("  (floor {:.4f})", *corpus_.floor) : ""));
     sample_for_report();
-    write_report(options_.out + "/report.html", history_, facts(row));
+    write_report(options_.out + "/report.html", run_.history, facts(row));
     return row;
   }
 
   /// With random numbers of its own: what is learnt doesn't depend on it.
   void sample_for_report() {
     const tg::RandomStateGuard random({static_cast<std::uint64_t>(options_.seed), 0});
-    history_.add_sample(step_, sample(options_.model.context));
+    run_.history.add_sample(run_.step, sample(options_.model.context));
   }
 
   ReportFacts facts(const std::string& row) const {
     ReportFacts facts;
     facts.title = fmt::format("toy_lm on {}", corpus_.name);
-    facts.metrics = kMetricsHeader + rows_ + row;
+    facts.metrics = kMetricsHeader + run_.rows + row;
     facts.floor = corpus_.floor;
     facts.settings = written_settings(options_);
     facts.summary = {{"validation loss", fmt::format("{:.4f}", validation_loss_)},
-                     {"steps", fmt::format("{} of {}", step_, options_.steps)},
+                     {"steps", fmt::format("{} of {}", run_.step, options_.steps)},
                      {"parameters", fmt::to_string(model_.num_parameters())},
-                     {"tokens seen", fmt::to_string(step_ * options_.batch * options_.model.context)},
+                     {"tokens seen", fmt::to_string(run_.step * options_.batch * options_.model.context)},
                      {"tokens/s", fmt::format("{:.0f}", tokens_per_second())}};
     const auto& text = corpus_.split.validation;
     const std::vector<std::int64_t> read(text.begin(),
@@ -252,7 +245,7 @@ class Trainer {
   void write_metrics(const std::string& row) {
     if (!metrics_.is_open()) {
       metrics_.open(options_.out + "/metrics.csv");
-      metrics_ << kMetricsHeader << rows_;
+      metrics_ << kMetricsHeader << run_.rows;
     }
     metrics_ << row << std::flush;
     if (!metrics_) throw tg::FileError("metrics: '" + options_.out + "/metrics.csv' could not be written");
@@ -279,7 +272,7 @@ class Trainer {
   }
 
   double tokens_per_second(std::size_t steps = 100) const {
-    if (seconds_.empty()) return speed_before_;
+    if (seconds_.empty()) return run_.tokens_per_second;
     return static_cast<double>(options_.batch * options_.model.context) / median(seconds_, steps);
   }
 
@@ -290,15 +283,10 @@ class Trainer {
   tg::optim::Schedule schedule_;
   std::optional<tg::optim::Ema> ema_;
   std::ofstream metrics_;
-  std::string rows_;  // the metrics, but for the header
-  History history_;
+  RunNotes run_;
   tg::Progress progress_;
   std::optional<InterruptGuard> interrupt_;
-  std::vector<double> seconds_;  // of each training step
-  double speed_before_ = 0;      // when the run was saved that this one resumes
-  std::int64_t step_ = 0;        // steps done
-  double losses_ = 0;            // since the last evaluation
-  std::int64_t losses_counted_ = 0;
+  std::vector<double> seconds_;  // of each training step of this process
   double validation_loss_ = 0;
   std::int64_t saved_step_ = 0;
 };

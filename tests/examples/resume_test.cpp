@@ -1,6 +1,8 @@
 // A training run that is killed at any moment and resumed ends in the bits of one that was left alone.
+#include <cmath>
 #include <functional>
 #include <random>
+#include <tuple>
 
 #include "training_runs.hpp"
 
@@ -83,11 +85,27 @@ TEST_F(Resume, WhatIsNotTheSameRunIsRefused) {
   expect_bad_input("train --resume run --lr 0.01 --layers 1 --width 32",
                    "got --lr 0.01 (was 0.001), --width 32 (was 16); leave them out");
   run("train --resume run --lr 1e-3 --layers 1 --save-every 3 --threads 2");  // the same, and what may differ
+  expect_bad_input("train --resume run --recipe best", "keeps the settings that it began with");
+  expect_bad_input("train --resume run --verify-resume", "--verify-resume: can't be given with --resume");
   fs::rename(path("text.txt"), path("moved.txt"));
-  expect_bad_input("train --resume run", "text.txt");
+  expect_bad_input("train --resume run", "text.txt' is no longer there; say where it is now with --text FILE");
   run("train --resume run --text moved.txt --steps 25");
   std::ofstream(path("moved.txt"), std::ios::app) << "more";
   expect_bad_input("train --resume run --text moved.txt", "the text must be the one");
+}
+
+TEST_F(Resume, ATextMayHaveAnyName) {
+  for (const std::string name : {"two\nlines", "back\\slash\\x41", " and 'quotes'\"", "\xff", ""}) {
+    const std::string text = "a\\b" + name + ".txt";
+    fs::copy_file(path("text.txt"), path(text));
+    fs::create_directories(path("folder"));
+    std::ofstream(path("folder/run.sh")) << "exec " TAPEGRAD_TOY_LM
+                                            " train --layers 1 --heads 1 --width 8 --context 8 "
+                                            "--batch 2 --steps 4 --overwrite --out run --text ../a*.txt\n";
+    EXPECT_EQ(end_of(start("", "sh -c 'cd folder && sh run.sh'")), 0) << read(path("stderr"));
+    run("train --resume folder/run --steps 5");
+    fs::remove(path(text));
+  }
 }
 
 TEST_F(Resume, DamagedAndForeignCheckpointsAreRefused) {
@@ -106,6 +124,37 @@ TEST_F(Resume, DamagedAndForeignCheckpointsAreRefused) {
     metadata.erase(key);
     tg::save_safetensors(file, content.entries, metadata);
     expect_bad_input("train --resume run", text);
+  }
+  const std::tuple<const char*, const char*, const char*> values[] = {
+      {"--tokenizer", "xx", "--tokenizer: must be one of char, bpe; got xx"},
+      {"--optimizer", "newton", "--optimizer: must be one of adamw, "},
+      {"--blocks", "gpt9", "--blocks: must be one of gpt2, modern; got gpt9"},
+      {"--eval-every", "0", "--eval-every: must be a whole number from 1"},
+      {"metrics", "garbage", "must give 'metrics' as lines of metrics.csv from before step 4; got 'garbage'"},
+      {"metrics", "2,1,1,1,1\n4,1,1,1,1\n", "got '4,1,1,1,1'"},
+      {"metrics", "2,1,1,1,1", "got '2,1,1,1,1'"},
+      {"metrics", "2,1,nan,1,1\n", "got '2,1,nan,1,1'"},
+      {"history", "garbage", "history: must be what an earlier run has noted"},
+      {"history", R"({"records":[],"width":0,"filled":0,"samples":[]})", "history: must be what"},
+      {"history", R"({"records":[[1,1,1,1,1]],"width":2,"filled":3,"samples":[]})", "history: must be what"},
+      {"tokens_per_s", "-1", "must give 'tokens_per_s' as a number from 0; got '-1'"},
+      {"tokens_per_s", "fast", "must give 'tokens_per_s' as a number from 0; got 'fast'"}};
+  for (const auto& [key, value, text] : values) {
+    for (const bool there : {true, false}) {
+      tg::Metadata metadata = content.metadata;
+      metadata[key] = value;
+      if (!there) metadata.erase(key);
+      tg::save_safetensors(file, content.entries, metadata);
+      expect_bad_input("train --resume run",
+                       there ? std::string(text) : std::string("must give ") + (key[0] == '-' ? "" : "'") + key);
+      expect_contains(read(path("stderr")), "run/checkpoint.safetensors");
+    }
+  }
+  for (const auto& [name, value] : {std::pair{"losses", NAN}, {"losses_counted", 0.0}, {"losses_counted", 5.0}}) {
+    tg::StateDict entries = content.entries;
+    entries.set(std::string("extra.") + name, tg::tensor(value, tg::float64));
+    tg::save_safetensors(file, entries, content.metadata);
+    expect_bad_input("train --resume run", "run/checkpoint.safetensors': it must be of a step from 1");
   }
   for (const char* name : {"losses", "losses_counted"}) {
     tg::StateDict entries = content.entries;

@@ -82,6 +82,13 @@ TEST_F(Stopping, AnEvaluationIsLeftWhenARunIsAskedToStop) {
   EXPECT_EQ(end_of(process), 130);
   EXPECT_FALSE(fs::exists(path("run/model.safetensors"))) << "the evaluation was over before the signal came";
   expect_contains(read(path("stdout")), "stopped after step 1;");
+  const std::string info = run("info run");
+  for (const char* part : {"no model before the first evaluation; toy_lm train --resume run goes on", "steps done: 1",
+                           "--layers 3", "the built-in corpus", "checkpoint.safetensors"})
+    expect_contains(info, part);
+  for (const char* command : {"generate", "attention --prompt a"})
+    expect_bad_input(std::string(command) + " --from run", "go on with 'toy_lm train --resume run'");
+  expect_bad_input("generate --from nowhere", "is not there; train one with 'toy_lm train --out nowhere'");
   run("train --resume run");
   expect_same_run("run", "whole");
 }

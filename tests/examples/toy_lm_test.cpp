@@ -323,6 +323,7 @@ TEST_F(ToyLm, AFolderWithoutRoomIsNotSaidToBeForbidden) {
   ::setrlimit(RLIMIT_FSIZE, &before);
   ::signal(SIGXFSZ, handler);
   expect_contains(message, "File too large");
+  expect_contains(message_of([] { RunFolder("/proc/nowhere", "--resume"); }), "--resume '/proc/nowhere': must be");
 }
 
 TEST_F(ToyLm, HelpGivesTheDefaults) {
