@@ -30,7 +30,8 @@ class ProgressLine {
     const double rate = static_cast<double>(runs_) / std::max(elapsed, 1e-9);
     if (terminal_ && now >= next_) {
       next_ = now + std::chrono::milliseconds(100);
-      fmt::print(stderr, "\r\x1b[K{}: {:.0f} %  {:.0f} runs/s  {:.0f} s left", title_, 100 * done, rate,
+      // what is wider than the terminal is cut, not wrapped
+      fmt::print(stderr, "\r\x1b[K\x1b[?7l{}: {:.0f} %  {:.0f} runs/s  {:.0f} s left\x1b[?7h", title_, 100 * done, rate,
                  elapsed * (1 - done) / done);
     }
     if (done > 1 - 1e-9)

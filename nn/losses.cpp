@@ -43,13 +43,15 @@ void check(const Tensor& input, const Operand& target, const CrossEntropyOptions
                       "cross_entropy: target must be int64 classes or floating probabilities; got {}", target.dtype());
   require(options.label_smoothing >= 0 && options.label_smoothing <= 1,
           "cross_entropy: label_smoothing must be in [0, 1]; got {}", options.label_smoothing);
+  require<DtypeError>(is_floating(input.dtype()),
+                      "cross_entropy: input must be float32 or float64; got {}; convert it with .to()", input.dtype());
 }
 
-void check_range(const Tensor& target, std::int64_t classes, std::int64_t ignore_index) {
+void check_range(const char* loss, const Tensor& target, std::int64_t classes, std::int64_t ignore_index) {
   const std::vector<std::int64_t> values = target.to_vector<std::int64_t>();
   for (std::size_t row = 0; row < values.size(); ++row)
     require<IndexError>(values[row] == ignore_index || (values[row] >= 0 && values[row] < classes),
-                        "nll_loss: every target must be in [0, {}), the classes, or ignore_index {}; got {} in row {}",
+                        "{}: every target must be in [0, {}), the classes, or ignore_index {}; got {} in row {}", loss,
                         classes, ignore_index, values[row], row);
 }
 
@@ -111,6 +113,7 @@ struct Rows {
 
 Rows of_classes(const Tensor& logits, const Tensor& target, const CrossEntropyOptions& options) {
   const double smoothing = options.label_smoothing;
+  check_range("cross_entropy", target, logits.size(1), options.ignore_index);
   Tensor losses = cross_entropy_rows(logits, target, options.ignore_index);
   if (!options.weight.defined() && smoothing == 0) return {losses, ne(target, options.ignore_index).sum().item()};
 
@@ -149,7 +152,7 @@ Tensor nll_loss(const Operand& input, const Operand& target, const NllLossOption
                       "nll_loss: input must be float32 or float64 and target int64; got {} and {}", input.dtype(),
                       target.dtype());
   const Tensor rows = as_rows(input), classes = target.reshape({target.numel()});
-  check_range(classes, rows.size(1), options.ignore_index);
+  check_range("nll_loss", classes, rows.size(1), options.ignore_index);
   const Tensor kept = ne(classes, options.ignore_index);
   const Tensor weight = weights_of(classes, options.weight, options.ignore_index, input.dtype());
   const Tensor picked = gather(rows, 1, where(kept, classes, 0).unsqueeze(1)).squeeze(1);

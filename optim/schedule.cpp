@@ -29,6 +29,7 @@ void Schedule::set_steps(std::int64_t steps) {
 }
 
 double Schedule::lr_at(std::int64_t step, std::size_t group) const {
+  require(step >= 0, "{}: step must not be negative; got {}", curve_.name, step);
   const double now = optimizer_.lr(group);  // there is such a group
   return curve_.rate(group < bases_.size() ? bases_[group] : now, step);
 }

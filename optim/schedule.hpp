@@ -123,6 +123,7 @@ class Schedule {
   /// Goes to this step, as after resuming.
   void set_steps(std::int64_t steps);
   /// The rate of a group at any step; a closed form, so that nothing depends on the steps before.
+  /// ValueError if `step` is negative.
   double lr_at(std::int64_t step, std::size_t group = 0) const;
 
   /// "steps", "base_lrs" and "last_lrs": those of all groups now, which may have been set by hand.

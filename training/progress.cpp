@@ -1,6 +1,7 @@
 #include <tapegrad/training/progress.hpp>
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,14 @@ std::string duration(double seconds) {
   const auto whole = static_cast<std::int64_t>(std::min(seconds + 0.5, 1e15));  // whatever is asked for, it is a number
   if (whole < 3600) return fmt::format("{}:{:02}", whole / 60, whole % 60);
   return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+/// What fits into a line of the terminal: of a longer one only the last line would be renewed.
+std::string fitting(std::string line) {
+  winsize terminal{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &terminal) == 0 && terminal.ws_col > 0)
+    line.resize(std::min<std::size_t>(line.size(), terminal.ws_col - 1));
+  return line;
 }
 
 }  // namespace
@@ -32,7 +41,7 @@ void Progress::update(const ProgressState& state) {
   const std::string line =
       fmt::format("step {:>{}}/{}  loss {:.4f}  lr {:.2e}  {}  {} left", state.step,
                   fmt::formatted_size("{}", state.steps), state.steps, state.loss, state.lr, speed, duration(left));
-  fmt::print("{}{}{}", terminal_ ? "\r\x1b[K" : "", line, terminal_ ? "" : "\n");
+  fmt::print("{}{}{}", terminal_ ? "\r\x1b[K" : "", terminal_ ? fitting(line) : line, terminal_ ? "" : "\n");
   line_open_ = terminal_;
   std::fflush(stdout);
 }

@@ -47,13 +47,18 @@ std::vector<std::int64_t> saved_steps(const std::string& folder) {
 std::string shown(double value) { return fmt::to_string(std::isnan(value) ? std::abs(value) : value); }
 
 void check(const TrainerOptions& options) {
-  const auto must = [](bool holds, const char* what) { require(holds, "train: {}", what); };
-  must(static_cast<bool>(options.loss), "loss must be given; got none");
-  must(options.steps >= 0 && options.patience >= 0, "steps and patience must not be negative");
-  must(options.evaluate_every >= 1 && options.keep_last >= 1, "evaluate_every and keep_last must be at least 1");
-  must(options.clip_norm >= 0, "clip_norm must not be negative");
-  must(options.patience == 0 || options.evaluate, "patience must go with evaluate; got no evaluate");
-  must(!options.resume || !options.folder.empty(), "resume must go with a folder; got none");
+  require(static_cast<bool>(options.loss), "train: loss must be given; got none");
+  const auto at_least = [](const char* name, std::int64_t value, std::int64_t least) {
+    require(value >= least, "train: {} must be at least {}; got {}", name, least, value);
+  };
+  at_least("steps", options.steps, 0);
+  at_least("patience", options.patience, 0);
+  at_least("evaluate_every", options.evaluate_every, 1);
+  at_least("keep_last", options.keep_last, 1);
+  at_least("accumulate", options.accumulate, 1);
+  require(options.clip_norm >= 0, "train: clip_norm must not be negative; got {}", options.clip_norm);
+  require(options.patience == 0 || options.evaluate, "train: patience must go with evaluate; got no evaluate");
+  require(!options.resume || !options.folder.empty(), "train: resume must go with a folder; got none");
 }
 
 class Run {

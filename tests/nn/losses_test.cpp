@@ -235,7 +235,16 @@ TEST(LossesTest, NllIsCrossEntropyBehindItsLogSoftmax) {
 TEST(LossesTest, Mistakes) {
   const tg::Tensor x = tg::zeros({2, 3}), y = tg::zeros({2, 3});
   expect_throws<tg::IndexError>([&] { nn::nll_loss(x, tg::tensor({0, 3})); }, {"nll_loss", "[0, 3)", "got 3 in row 1"});
-  expect_throws<tg::IndexError>([&] { nn::cross_entropy(x, tg::tensor({-4, 0})); }, {"[0, 3)", "got -4 in row 0"});
+  expect_throws<tg::IndexError>(
+      [&] {
+        nn::cross_entropy(x, tg::tensor({-4, 0}));
+      },
+      {"cross_entropy: every target must be in [0, 3)", "got -4 in row 0"});
+  expect_throws<tg::DtypeError>(
+      [&] {
+        nn::cross_entropy(x.to(tg::int64), tg::tensor({0, 0}));
+      },
+      {"cross_entropy: input must be float32 or float64; got int64"});
   expect_throws<tg::ShapeError>([&] { nn::nll_loss(x, tg::tensor({0})); }, {"nll_loss", "[2]", "[1]"});
   expect_throws<tg::ShapeError>([&] { nn::nll_loss(tg::tensor(1.0), tg::tensor(0)); }, {"nll_loss", "(N, C)"});
   expect_throws<tg::DtypeError>([&] { nn::nll_loss(x, tg::tensor({true, false})); }, {"nll_loss", "int64", "bool"});

@@ -51,6 +51,7 @@ TEST(CosineScheduleTest, Mistakes) {
   EXPECT_THROW(optim::CosineSchedule(optimizer, {.total_steps = 5, .warmup_steps = -1}), tg::ValueError);
   EXPECT_THROW(optim::CosineSchedule(optimizer, {.total_steps = 5, .min_lr = -1}), tg::ValueError);
   EXPECT_THROW(optim::CosineSchedule(optimizer, {.total_steps = 5}).lr_at(0, 1), tg::IndexError);
+  EXPECT_THROW(optim::CosineSchedule(optimizer, {.total_steps = 5}).lr_at(-1), tg::ValueError);
 }
 
 namespace {

@@ -314,6 +314,13 @@ TEST_F(Trainer, OptionsAreChecked) {
     change(options);
     EXPECT_THROW(tg::train(run.net, run.optimizer, options), tg::ValueError);
   }
+  tg::TrainerOptions options = run.options(3);
+  options.patience = -2;
+  expect_contains(error_of([&] { tg::train(run.net, run.optimizer, options); }),
+                  "train: patience must be at least 0; got -2");
+  options.keep_last = options.patience = 0;
+  expect_contains(error_of([&] { tg::train(run.net, run.optimizer, options); }),
+                  "train: keep_last must be at least 1; got 0");
   EXPECT_EQ(tg::train(run.net, run.optimizer, run.options(0)).steps, 0);
   std::ofstream(folder_) << "a file";
   expect_contains(error_of([&] { tg::train(run.net, run.optimizer, run.options(3, folder_)); }), folder_);
