@@ -15,7 +15,12 @@ TEST_F(Stopping, AnInterruptedRunSavesAndPrintsTheCommandThatGoesOn) {
     const pid_t process = start(settings + "'it is here'");
     while (!fs::exists(path("it is here/checkpoint.safetensors"))) std::this_thread::sleep_for(Milliseconds(1));
     ::kill(process, signal);
-    EXPECT_EQ(end_of(process), code);
+    for (int i = 0; i < 20 && signal == SIGHUP; ++i) {  // the terminal and the shell both send it
+      std::this_thread::sleep_for(Milliseconds(0.1));
+      ::kill(process, signal);
+    }
+    const int end = end_of(process);
+    EXPECT_TRUE(end == code || (signal == SIGHUP && end == -SIGHUP)) << end << " (the last may come when all is saved)";
     const std::string output = read(path("stdout"));
     EXPECT_EQ(read(path("stderr")), signal == SIGHUP ? "" : "stopping after this step; again: stop now, unsaved\n");
     const auto position = output.find("to go on:\n");
@@ -57,12 +62,12 @@ TEST_F(Stopping, AFolderWithARunIsOnlyOverwrittenOnRequest) {
 }
 
 TEST_F(Stopping, AFolderIsOneRunsAlone) {
-  const std::string settings = small_ + "--steps 1000000 --eval-every 1000000 --save-every 1 --out run";
-  const pid_t first = start(settings, TAPEGRAD_TOY_LM, "first.");
+  const std::string settings = small_ + "--eval-every 1000000 --save-every 1 --out run --steps ";
+  const pid_t first = start(settings + "1000000", TAPEGRAD_TOY_LM, "first.");
   while (!fs::exists(path("run/checkpoint.safetensors"))) std::this_thread::sleep_for(Milliseconds(1));
   const std::string in_use = ": 'run' is in use by another run (process " + std::to_string(first) + "); wait";
   for (const auto& [command, option] :
-       {std::pair<std::string, std::string>{settings + " --overwrite", "--out"}, {"train --resume run", "--resume"}}) {
+       {std::pair<std::string, std::string>{settings + "2 --overwrite", "--out"}, {"train --resume run", "--resume"}}) {
     EXPECT_EQ(end_of(start(command)), 2);
     EXPECT_EQ(read(path("stdout")), "");
     expect_contains(read(path("stderr")), "toy_lm: " + option + in_use);
