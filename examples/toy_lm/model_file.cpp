@@ -81,7 +81,7 @@ void save_model(const std::string& path, const Gpt& model, const Vocabulary& voc
 }
 
 SavedModel load_model(const std::string& path) {
-  if (std::error_code error; !std::filesystem::exists(path, error)) {
+  if (std::error_code error; !std::filesystem::exists(path, error) && !error) {
     const std::string folder = std::filesystem::path(path).parent_path().string();
     throw BadInput(std::filesystem::exists(checkpoint_path(folder), error)
                        ? fmt::format("model '{}': is not there before the first evaluation of its run; go on with "

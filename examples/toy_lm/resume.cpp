@@ -167,7 +167,7 @@ void adopt_options(TrainOptions& options, const std::function<bool(const std::st
   if (given("--text")) return;
   options.text = read_paths(run["--text"]);
   for (const std::string& path : options.text)
-    if (std::error_code error; !std::filesystem::exists(path, error))
+    if (std::error_code error; !std::filesystem::exists(path, error) && !error)
       throw BadInput(fmt::format(
           "--resume '{}': its text '{}' is no longer there; say where it is now with --text FILE", options.out, path));
 }

@@ -71,8 +71,9 @@ RunFolder::RunFolder(const std::string& path, const std::string& option) {
 RunFolder::~RunFolder() { ::close(lock_); }
 
 void expect_no_run(const std::string& folder) {
-  const bool checkpoint = std::filesystem::exists(folder + "/" + kCheckpoint);
-  if (checkpoint || std::filesystem::exists(folder + "/" + kModel))
+  std::error_code none;
+  const bool checkpoint = std::filesystem::exists(folder + "/" + kCheckpoint, none);
+  if (checkpoint || std::filesystem::exists(folder + "/" + kModel, none))
     throw BadInput(fmt::format(
         "--out '{}': must be a folder without a run; it holds a {}; {}take another --out, or "
         "start anew with --overwrite",

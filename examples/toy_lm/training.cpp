@@ -72,6 +72,7 @@ class Trainer {
       if (!interrupt_ || !interrupt_->requested()) throw;
       stop();  // after a hangup no line can be printed
     }
+    interrupt_.reset();  // all is saved
     finish();
   }
 

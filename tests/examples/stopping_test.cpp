@@ -1,6 +1,8 @@
 // What a run does when it is asked to stop, and whose folder it is.
 #include <pty.h>
 
+#include <cctype>
+
 #include "training_runs.hpp"
 
 namespace toy_lm {
@@ -155,6 +157,20 @@ TEST_F(Stopping, AFileThatMustNotGrowIsAMessage) {
   expect_contains(read(path("stderr")), "File too large");
 }
 
+/// Its folder of /proc.
+std::string child_of(pid_t parent) {
+  for (const auto& entry : fs::directory_iterator("/proc")) {
+    if (!std::isdigit(entry.path().filename().string()[0])) continue;
+    const std::string state = read(entry.path() / "stat");
+    int number = 0;
+    if (const auto end = state.rfind(") ");
+        end != state.npos && std::sscanf(state.c_str() + end, ") %*c %d", &number) == 1)
+      if (number == parent) return entry.path();
+  }
+  ADD_FAILURE() << "no process of " << parent;
+  return "/proc/none";
+}
+
 TEST_F(Stopping, AProofThatIsToldToStopStopsItsRunsAndKeepsNothing) {
   fs::create_directories(path("tmp"));
   const std::string program = "env TMPDIR='" + path("tmp") + "' " TAPEGRAD_TOY_LM;
@@ -163,8 +179,7 @@ TEST_F(Stopping, AProofThatIsToldToStopStopsItsRunsAndKeepsNothing) {
     const pid_t process = start(proof, program);
     while (read(path("stdout")).find("model of") == std::string::npos) std::this_thread::sleep_for(Milliseconds(5));
     EXPECT_FALSE(fs::is_empty(path("tmp")));
-    const std::string task = "/proc/" + std::to_string(process);
-    const std::string run = "/proc/" + std::to_string(std::stoi(read(task + "/task" + task.substr(5) + "/children")));
+    const std::string run = child_of(process);
     ::kill(process, signal);  // that one alone
     if (signal == SIGINT) ::kill(process, signal);
     EXPECT_EQ(end_of(process), signal == SIGKILL ? -SIGKILL : 128 + signal);

@@ -296,6 +296,9 @@ TEST_F(ToyLm, BadTextsAndFoldersEndWithOneLine) {
   expect_bad_input("train --text latin.txt", "offset 2000");
   write("good.txt", std::string(2000, 'a'));
   expect_bad_input("train --text good.txt --out good.txt", "good.txt");
+  for (const char* option :
+       {"train --out ", "train --resume ", "train --overwrite --out ", "info ", "generate --from "})
+    expect_bad_input(option + std::string(300, 'n'), "File name too long");
   expect_bad_input("train --text good.txt --out /proc/nowhere", "/proc/nowhere");
 }
 
