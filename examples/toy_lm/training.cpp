@@ -225,10 +225,17 @@ class Trainer {
 
   ReportFacts facts(const std::string& row) const {
     ReportFacts facts;
-    facts.title = fmt::format("toy_lm on {}", corpus_.name);
+    facts.title = fmt::format("toy_lm on {}", options_.text.size() == 1
+                                                  ? std::filesystem::path(options_.text[0]).filename().string()
+                                                  : corpus_.name);
     facts.metrics = kMetricsHeader + run_.rows + row;
     facts.floor = corpus_.floor;
     facts.settings = written_settings(options_);
+    std::erase_if(facts.settings, [&](const auto& setting) { return !counts(setting.first, options_); });
+    std::string& texts = facts.settings["--text"];
+    for (const std::string& path : options_.text)
+      texts += std::filesystem::absolute(path).lexically_normal().string() + "\n";
+    if (texts.empty()) texts = corpus_.name;
     facts.summary = {{"validation loss", fmt::format("{:.4f}", validation_loss_)},
                      {"steps", fmt::format("{} of {}", run_.step, options_.steps)},
                      {"parameters", fmt::to_string(model_.num_parameters())},

@@ -25,9 +25,9 @@ inline int run_in(const std::string& folder, const std::string& command) {
 }
 
 /// What `script`, statements that end in `const result = ...;`, finds in the page at the place that the hash says; null
-/// if there is no browser. Leaves files in the folder.
+/// if there is no browser. `window` is its width and height. Leaves files in the folder.
 inline nlohmann::json seen_by_browser(const std::string& folder, const std::string& page, const std::string& hash,
-                                      const std::string& script) {
+                                      const std::string& script, const std::string& window = "1280,900") {
   if (run_in(folder, "command -v chromium || command -v chromium-browser || command -v google-chrome") != 0)
     return nullptr;
   std::string browser = read_bytes(folder + "/stdout");
@@ -39,8 +39,8 @@ inline nlohmann::json seen_by_browser(const std::string& folder, const std::stri
     </script>)";
   EXPECT_EQ(run_in(folder, "timeout 120 '" + browser +
                                "' --headless --no-sandbox --disable-gpu --user-data-dir=profile "
-                               "--virtual-time-budget=5000 --dump-dom 'file://" +
-                               folder + "/probed.html#" + hash + "'"),
+                               "--virtual-time-budget=5000 --window-size=" +
+                               window + " --dump-dom 'file://" + folder + "/probed.html#" + hash + "'"),
             0)
       << read_bytes(folder + "/stderr");
   const std::string dom = read_bytes(folder + "/stdout");

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <set>
 #include <sstream>
 #include <tapegrad/tapegrad.hpp>
 
@@ -70,14 +71,13 @@ class ReportPage : public ::testing::Test {
   void SetUp() override { std::filesystem::create_directories(folder_); }
   void TearDown() override { std::filesystem::remove_all(folder_); }
   std::string path(const std::string& name) const { return folder_ + "/" + name; }
-  void train(const std::string& arguments) const {
-    ASSERT_EQ(
-        run_in(folder_, "'" TAPEGRAD_TOY_LM "' train --layers 2 --heads 2 --width 16 --context 8 --batch 4 --out run " +
-                            arguments),
-        0)
+  void train(const std::string& arguments, const std::string& sizes = "--heads 2 --width 16") const {
+    ASSERT_EQ(run_in(folder_, "'" TAPEGRAD_TOY_LM "' train --layers 2 --context 8 --batch 4 --out run " + sizes + " " +
+                                  arguments),
+              0)
         << read_bytes(path("stderr"));
   }
-  json seen() const {
+  json seen(const std::string& window = "1280,900") const {
     return seen_by_browser(folder_, path("run/report.html"), "", R"(
       const text = id => document.getElementById(id).textContent;
       const texts = query => [...document.querySelectorAll(query)].map(element => element.textContent);
@@ -89,8 +89,13 @@ class ReportPage : public ::testing::Test {
         floors: document.querySelectorAll('#loss .floor').length, points: ['loss', 'lr', 'norm', 'speed'].map(points),
         rows: texts('#evaluations tbody tr td:first-child'), samples: texts('#evaluations .sample'),
         maps: document.querySelectorAll('#heads canvas').length, settings: text('settings'), machine: text('machine'),
-        reading: text('reading'),
-        strange: [...document.querySelectorAll('svg *')].filter(e => /NaN|undefined|Infinity/.test(e.outerHTML)).length};)");
+        reading: text('reading'), note: text('lr'), of: text('of'),
+        ticks: ['loss', 'lr', 'norm', 'speed'].map(id => texts(`#${id} text[text-anchor=end]`)), steps: texts('#loss text[text-anchor=middle]'),
+        single: document.querySelectorAll('.point').length, width: innerWidth,
+        outside: [...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > innerWidth).length +
+          [...document.querySelectorAll('section *')].filter(e => e.getBoundingClientRect().right > e.closest('section').getBoundingClientRect().right).length,
+        strange: [...document.querySelectorAll('svg *')].filter(e => /NaN|undefined|Infinity/.test(e.outerHTML)).length};)",
+                           window);
   }
 
   const std::string folder_ =
@@ -150,6 +155,8 @@ TEST_F(ReportPage, ALossOfZeroCanBeDrawn) {
   const json page = seen();
   if (page.is_null()) GTEST_SKIP() << kNoBrowser;
   EXPECT_EQ(page["dots"], json::parse("[[1, 0]]"));
+  EXPECT_EQ(page["steps"], json({"0", "1"}));
+  EXPECT_EQ(page["single"], 4) << "a curve of one point";
   EXPECT_EQ(page["strange"], 0);
 }
 
@@ -161,6 +168,51 @@ TEST_F(ReportPage, AResumedRunShowsAllOfItsSteps) {
   EXPECT_EQ(page["points"][0], 30);
   EXPECT_EQ(page["rows"], json({"30", "20", "10"}));
   EXPECT_EQ(page["samples"].size(), 4u);  // with the column's name
+}
+
+TEST_F(ReportPage, LossesInANarrowRangeHaveAnAxis) {
+  std::string text;
+  for (int i = 0; i < 4000; ++i) text += fmt::format("{} ", i * i % 1999);
+  std::ofstream(path("numbers.txt")) << text;
+  train("--steps 4 --eval-every 2 --tokenizer bpe --vocabulary 400 --text numbers.txt");
+  const json page = seen();
+  if (page.is_null()) GTEST_SKIP() << kNoBrowser;
+  ASSERT_GT(page["dots"][1][1], 5.0);
+  ASSERT_LT(page["dots"][0][1], 7.0);
+  for (const json& labels : page["ticks"]) {
+    EXPECT_GE(labels.size(), 3u) << page["ticks"];
+    EXPECT_EQ(std::set<json>(labels.begin(), labels.end()).size(), labels.size()) << page["ticks"];
+  }
+  EXPECT_EQ(page["steps"], json({"0", "1", "2", "3", "4"}));
+}
+
+TEST_F(ReportPage, FitsIntoWindowsOfAnyWidth) {
+  train("--steps 2", "--heads 16 --width 32");
+  for (const int width : {1280, 700, 500}) {
+    const json page = seen(fmt::format("{},900", width));
+    if (page.is_null()) GTEST_SKIP() << kNoBrowser;
+    EXPECT_EQ(page["width"], width);
+    EXPECT_EQ(page["maps"], 32);
+    EXPECT_EQ(page["outside"], 0) << "at " << width;
+  }
+}
+
+TEST_F(ReportPage, SaysWhatWasLearntAndWhoseLossAndRateItShows) {
+  std::ofstream(path("letters.txt")) << std::string(2000, 'a') + std::string(2000, 'b');
+  train("--steps 4 --eval-every 2 --text letters.txt --recipe best");
+  ASSERT_EQ(run_in(folder_, "cd / && '" TAPEGRAD_TOY_LM "' train --steps 6 --resume '" + path("run") + "'"), 0)
+      << read_bytes(path("stderr"));
+  const json page = seen();
+  if (page.is_null()) GTEST_SKIP() << kNoBrowser;
+  EXPECT_EQ(page["title"], "toy_lm on letters.txt");
+  EXPECT_EQ(page["key"], json({"training", "validation, of the averaged weights"}));
+  for (const auto& [where, part] :
+       {std::pair("settings", "--text" + path("letters.txt")),
+        std::pair("note", std::string("Muon, for the blocks’ matrices; AdamW’s, for the rest, "
+                                      "has its peak at 0.004")),
+        std::pair("of", std::string("of the averaged weights"))})
+    EXPECT_NE(page[where].get<std::string>().find(part), std::string::npos) << page[where];
+  EXPECT_EQ(page["settings"].get<std::string>().find("--vocabulary"), std::string::npos) << "it has no use here";
 }
 
 }  // namespace
