@@ -23,6 +23,6 @@ expect() {  # <folder> <script> <expected arguments> [arguments...]
     exit 1
   fi
 }
-expect "$tree" examples/run.sh train
+expect "$tree" examples/run.sh $'train\n--overwrite'
 expect "$caller" "$tree/examples/run.sh" $'train\n--text\na b.txt' train --text 'a b.txt'
-expect "$caller" "../source tree/examples/run.sh" train
+expect "$caller" "../source tree/examples/run.sh" $'train\n--overwrite'
