@@ -10,7 +10,7 @@
 namespace toy_lm {
 namespace {
 
-constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 volatile std::sig_atomic_t noted = 0;
 struct sigaction before[std::size(kSignals)];
 std::string said;  // changed only while the signals are not caught
@@ -32,10 +32,10 @@ InterruptGuard::InterruptGuard(const char* answer) {
     ::sigaction(kSignals[i], nullptr, &before[i]);
     if (kSignals[i] == SIGHUP && before[i].sa_handler == SIG_IGN) continue;
     struct sigaction action {};
-    action.sa_handler = note;
+    action.sa_handler = kSignals[i] == SIGPIPE ? SIG_IGN : note;  // who reads may be gone by the same Ctrl-C
     action.sa_flags = SA_RESTART;
-    // Not of a hangup, which comes twice: from the terminal and from the shell.
-    if (answer && kSignals[i] != SIGHUP) action.sa_flags |= static_cast<int>(SA_RESETHAND);
+    // Not a hangup, which comes twice: from the terminal and from the shell.
+    if (answer && (kSignals[i] == SIGINT || kSignals[i] == SIGTERM)) action.sa_flags |= static_cast<int>(SA_RESETHAND);
     ::sigaction(kSignals[i], &action, nullptr);
   }
 }

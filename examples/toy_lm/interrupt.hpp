@@ -8,7 +8,8 @@ struct Interrupted {
   int signal;
 };
 
-/// While it lives, SIGINT, SIGTERM and SIGHUP (if it is not ignored, as under nohup) only leave a note. One at a time.
+/// While it lives, SIGINT, SIGTERM and SIGHUP (if it is not ignored, as under nohup) only leave a note, and a pipe
+/// that nobody reads any more is an error of the call that writes to it. One at a time.
 class InterruptGuard {
  public:
   /// With an answer, which the first SIGINT or SIGTERM prints to stderr at once, the second ends the process as usual.

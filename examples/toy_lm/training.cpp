@@ -69,7 +69,7 @@ class Trainer {
     } catch (const Interrupted&) {
       stop();
     } catch (const std::system_error&) {
-      if (!interrupt_ || !interrupt_->requested()) throw;
+      if (!interrupt_ || !interrupt_->requested() || run_.step == 0) throw;
       stop();  // after a hangup no line can be printed
     }
     interrupt_.reset();  // all is saved
@@ -163,7 +163,7 @@ class Trainer {
     save_run();
     try {
       progress_.print(fmt::format("stopped after step {}; to go on:\n    {}", run_.step, options_.resume_command));
-    } catch (const std::system_error&) {  // after a hangup
+    } catch (const std::system_error&) {  // who read it is gone
     }
     throw Interrupted{interrupt_->requested()};
   }

@@ -1,5 +1,6 @@
 // What a run does when it is asked to stop, and whose folder it is.
 #include <pty.h>
+#include <sys/stat.h>
 
 #include <cctype>
 
@@ -51,6 +52,8 @@ TEST_F(Stopping, AFolderWithARunIsOnlyOverwrittenOnRequest) {
                    "--overwrite");
   fs::remove(path("run/checkpoint.safetensors"));
   expect_bad_input(out + "--steps 3", "it holds a model.safetensors; take another --out");
+  EXPECT_TRUE(read(path("run/model.safetensors")) == model);
+  expect_bad_input("train --overwrite --out run --text missing.txt", "missing.txt");  // before anything is removed
   EXPECT_TRUE(read(path("run/model.safetensors")) == model);
   std::ofstream(path("run/attention.html")) << "of the run before";
   const pid_t process = start(out + "--overwrite --steps 1000000 --eval-every 1000000");
@@ -130,6 +133,20 @@ TEST_F(Stopping, ATerminalThatIsClosedStopsTheRunWithACheckpoint) {
       << line;
   const double left = static_cast<double>((hours * 60 + minutes) * 60 + seconds);
   EXPECT_NEAR(speed * left, static_cast<double>((100000000 - step) * 4 * 8), 0.02 * 1e8 * 4 * 8) << line;
+}
+
+TEST_F(Stopping, ARunWhoseReaderIsGoneSavesWhenItIsAskedToStop) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  const pid_t process = start(small_ + "--steps 1000000 --eval-every 1000000 --out run",
+                              "sh -c 'exec " TAPEGRAD_TOY_LM " \"$@\" > pipe' sh");
+  {
+    std::ifstream pipe(path("pipe"));
+    std::string line;
+    while (std::getline(pipe, line) && !line.starts_with("step ")) continue;
+  }
+  ::kill(process, SIGTERM);
+  EXPECT_EQ(end_of(process), 143);
+  EXPECT_GE(tg::read_checkpoint_note(checkpoint_path(path("run"))).step, 1);
 }
 
 TEST_F(Stopping, TheTimeLeftOfAResumedRunIsThatOfItsOwnSteps) {
