@@ -17,7 +17,7 @@ namespace tapegrad::autograd {
 /// options `mask` or `is_causal`, which need none.
 class AnomalyGuard {
  public:
-  explicit AnomalyGuard(bool on = true);
+  [[nodiscard]] explicit AnomalyGuard(bool on = true);
   ~AnomalyGuard();
   AnomalyGuard(const AnomalyGuard&) = delete;
   AnomalyGuard& operator=(const AnomalyGuard&) = delete;

@@ -55,6 +55,6 @@ class Operand : public Tensor {
 };
 
 inline Tensor::Tensor(Operand&& operand) : Tensor(static_cast<const Tensor&>(operand)) {}
-inline Tensor& Tensor::operator=(Operand&& operand) { return *this = static_cast<const Tensor&>(operand); }
+inline Tensor& Tensor::operator=(Operand&& operand) & { return *this = static_cast<const Tensor&>(operand); }
 
 }  // namespace tapegrad

@@ -1,5 +1,8 @@
 // Reductions over one, several or (with no axes) all axes. `keepdim` keeps each reduced axis with size 1.
 #pragma once
+#include <concepts>
+#include <initializer_list>
+
 #include <tapegrad/autograd/tensor.hpp>
 
 namespace tapegrad {
@@ -38,11 +41,16 @@ Tensor argmin(const Operand& x);
 Tensor var(const Operand& x, const Axes& axes = {}, int correction = 1, bool keepdim = false);
 /// Its root; the gradient is 0 where the deviation is 0.
 Tensor std(const Operand& x, const Axes& axes = {}, int correction = 1, bool keepdim = false);
+template <std::same_as<bool> B>
+Tensor var(const Operand& x, const Axes& axes, B correction, bool keepdim = false) = delete;
+template <std::same_as<bool> B>
+Tensor std(const Operand& x, const Axes& axes, B correction, bool keepdim = false) = delete;
 /// Euclidean norm over all elements; its gradient at 0 is 0.
 Tensor norm(const Operand& x);
 /// (sum |x|^p)^(1/p) for p > 0; the largest |x| for infinity, where equal ones share the gradient. The gradient is 0
 /// where the norm is, and for elements that are 0. ValueError for other p.
 Tensor norm(const Operand& x, double p, const Axes& axes = {}, bool keepdim = false);
+Tensor norm(const Operand& x, std::initializer_list<std::int64_t> axes, bool keepdim = false) = delete;  // p is first
 /// log(sum(exp(x))) over the axes, without overflow; its gradient is g softmax(x). -inf for
 /// nothing, and for -inf alone, whose gradient is 0 (softmax itself is NaN there).
 Tensor logsumexp(const Operand& x, const Axes& axes, bool keepdim = false);

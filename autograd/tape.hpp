@@ -17,7 +17,7 @@ namespace tapegrad {
 /// While it lives, operations on this thread are recorded, or are not.
 class GradModeGuard {
  public:
-  explicit GradModeGuard(bool enabled);
+  [[nodiscard]] explicit GradModeGuard(bool enabled);
   ~GradModeGuard();
   GradModeGuard(const GradModeGuard&) = delete;
   GradModeGuard& operator=(const GradModeGuard&) = delete;
@@ -27,7 +27,7 @@ class GradModeGuard {
 };
 /// While it lives, operations on this thread are not recorded.
 struct NoGradGuard : GradModeGuard {
-  NoGradGuard() : GradModeGuard(false) {}
+  [[nodiscard]] NoGradGuard() : GradModeGuard(false) {}
 };
 
 namespace autograd {

@@ -46,8 +46,13 @@ class Tensor {
   Tensor() = default;
   /// A tensor of this value that is not on the tape.
   explicit Tensor(core::Array array);
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) = default;
   Tensor(Operand&& operand);  // a copy: what an operand borrows can't be moved out of it
-  Tensor& operator=(Operand&& operand);
+  // To variables alone: x.select(0, 1) = y would change nothing, and does not compile.
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & = default;
+  Tensor& operator=(Operand&& operand) &;
 
   bool defined() const { return static_cast<bool>(body_); }
   const Shape& shape() const;

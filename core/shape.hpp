@@ -1,5 +1,6 @@
 // Shapes, strides and axes: short lists of integers that live without heap memory; and broadcasting.
 #pragma once
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -66,6 +67,8 @@ class Axes {
   Axes() = default;
   Axes(int axis) : axes_{axis} {}
   Axes(std::int64_t axis) : axes_{axis} {}
+  template <std::same_as<bool> B>
+  Axes(B) = delete;  // keepdim stands behind the axes
   Axes(std::initializer_list<std::int64_t> axes) : axes_(axes) {}
   explicit Axes(const Shape& axes) : axes_(axes) {}
   bool all() const { return axes_.empty(); }

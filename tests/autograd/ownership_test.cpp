@@ -5,6 +5,30 @@
 
 namespace tg = tapegrad;
 
+// Mistakes that would change nothing, or another thing than what was meant, do not compile.
+template <class T>
+constexpr bool kAssignable = requires(T x) {
+  tg::select(x, 0, 1) = x;
+};
+static_assert(!kAssignable<tg::Tensor> && std::is_assignable_v<tg::Tensor&, tg::Tensor>);
+template <class T>
+constexpr bool kSums = requires(T x) {
+  tg::sum(x, true);
+};
+template <class T>
+constexpr bool kDeviates = requires(T x) {
+  tg::std(x, {1}, true);
+};
+template <class T>
+constexpr bool kVaries = requires(T x) {
+  tg::var(x, 1, true);
+};
+template <class T>
+constexpr bool kHasNorms = requires(T x) {
+  tg::norm(x, {1}, true);
+};
+static_assert(!kSums<tg::Tensor> && !kDeviates<tg::Tensor> && !kVaries<tg::Tensor> && !kHasNorms<tg::Tensor>);
+
 TEST(Ownership, AResultOutlivesAllThatItCameFrom) {
   const auto log_softmax_of_temporaries = [] {
     const tg::Tensor x = tg::tensor({{1.0, 2.0}, {3.0, 5.0}}, tg::float64);
