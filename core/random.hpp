@@ -25,8 +25,8 @@ void set_random_state(const RandomState& state);
 /// is where it was.
 class RandomStateGuard {
  public:
-  RandomStateGuard() = default;
-  explicit RandomStateGuard(const RandomState& inside) { set_random_state(inside); }
+  [[nodiscard]] RandomStateGuard() = default;
+  [[nodiscard]] explicit RandomStateGuard(const RandomState& inside) { set_random_state(inside); }
   ~RandomStateGuard() { again(); }
   RandomStateGuard(const RandomStateGuard&) = delete;
   RandomStateGuard& operator=(const RandomStateGuard&) = delete;

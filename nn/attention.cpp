@@ -6,6 +6,7 @@
 #include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/shaping.hpp>
 #include <tapegrad/core/require.hpp>
+#include <tapegrad/core/scope.hpp>
 #include <tapegrad/nn/attention_paths.hpp>
 
 namespace tapegrad::nn {
@@ -89,6 +90,12 @@ Shape checked_scores(const Tensor& query, const Tensor& key, const Tensor& value
   return scores;
 }
 
+/// What an error says, without the path of the module, which stands in front of the next error again.
+std::string words_of(const Error& error) {
+  const std::string path = core::Scope::path(), text = error.what();
+  return path.empty() ? text : text.substr(path.size() + 2);
+}
+
 /// All that hides pairs, as one intersection.
 MaskParts visible(const AttentionOptions& options, const Shape& scores) {
   const Mask others(
@@ -96,9 +103,9 @@ MaskParts visible(const AttentionOptions& options, const Shape& scores) {
   try {
     return (options.mask & others).parts(scores);
   } catch (const ShapeError& error) {
-    throw ShapeError(fmt::format("{}: {}", kName, error.what()));
+    throw ShapeError(fmt::format("{}: {}", kName, words_of(error)));
   } catch (const ValueError& error) {
-    throw ValueError(fmt::format("{}: {}", kName, error.what()));
+    throw ValueError(fmt::format("{}: {}", kName, words_of(error)));
   }
 }
 

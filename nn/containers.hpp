@@ -40,12 +40,16 @@ class ModuleList : public Module {
 /// 8), ReLU(), Linear(8, 1)). They are named "0", "1", ....
 class Sequential : public Module {
  public:
-  template <std::derived_from<Module>... Ms>
+  template <class... Ms>
   requires(sizeof...(Ms) > 0) explicit Sequential(Ms... modules) : Sequential() { (append(std::move(modules)), ...); }
   Sequential() : Module("Sequential"), steps_(std::make_shared<std::vector<Step>>()) {}
 
-  template <std::derived_from<Module> M>
+  template <class M>
   Sequential& append(M module) {
+    static_assert(
+        std::derived_from<M, Module> && std::invocable<M&, const Tensor&>,
+        "Sequential: each part must be a module with Tensor operator()(const Tensor&); nn::Function makes one "
+        "of a function");
     steps_->push_back([child = register_module(std::to_string(steps_->size()), std::move(module))](
                           const Tensor& x) mutable { return child(x); });
     return *this;

@@ -6,6 +6,7 @@
 
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
+#include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/shaping.hpp>
 #include <tapegrad/core/require.hpp>
 
@@ -55,6 +56,13 @@ Tensor orthonormal_rows(std::int64_t count, std::int64_t width) {
 Tensor constant_(const Operand& x, double value) { return overwrite(x, full({}, value, x.dtype())); }
 Tensor zeros_(const Operand& x) { return constant_(x, 0.0); }
 Tensor ones_(const Operand& x) { return constant_(x, 1.0); }
+
+Tensor copy_(const Operand& x, const Operand& source) {
+  require<ShapeError>(is_broadcastable_to(source.shape(), x.shape()), "copy_: the source must broadcast to {}; got {}",
+                      x.shape(), source.shape());
+  const bool overlaps = x.array().storage()->birth() == source.array().storage()->birth();
+  return overwrite(x, overlaps ? Tensor(source.array().copy()) : Tensor(source));
+}
 
 Tensor uniform_(const Operand& x, double low, double high) {
   require(low <= high && std::isfinite(high - low),

@@ -8,6 +8,9 @@ namespace tapegrad::nn::init {
 Tensor constant_(const Operand& x, double value);
 Tensor zeros_(const Operand& x);
 Tensor ones_(const Operand& x);
+/// The values of `source`, converted; ShapeError unless it broadcasts to x. The way to change a buffer, or weights, by
+/// hand: to assign to a handle makes it another tensor, of which its module knows nothing.
+Tensor copy_(const Operand& x, const Operand& source);
 /// Uniform in [low, high). ValueError unless low <= high.
 Tensor uniform_(const Operand& x, double low = 0.0, double high = 1.0);
 /// ValueError unless std >= 0.

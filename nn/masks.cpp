@@ -6,6 +6,7 @@
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/format.hpp>
+#include <tapegrad/autograd/reductions.hpp>
 #include <tapegrad/autograd/shaping.hpp>
 #include <tapegrad/core/require.hpp>
 #include <tapegrad/nn/mask_node.hpp>
@@ -120,7 +121,14 @@ Window::Window(std::int64_t left_side, std::int64_t right_side) : left(left_side
   check_length("window", "its right side", right);
 }
 
-Mask::Mask(const Tensor& allowed) : Mask(MaskParts{.allowed = allowed}) {}
+Mask::Mask(const Tensor& allowed) : Mask(MaskParts{.allowed = allowed}) {
+  if (allowed.defined() && is_floating(allowed.dtype()))
+    require(
+        all(isfinite(allowed)).item() == 1,
+        "mask: what is nonzero is allowed, and must be finite; got an infinity or NaN in {} {}; what is added to the "
+        "scores, as -infinity, is passed as bias",
+        allowed.dtype(), allowed.shape());
+}
 
 Mask::Mask(const MaskParts& parts) {
   for (const Tensor& x : {parts.allowed, parts.key_lengths})

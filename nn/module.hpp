@@ -97,7 +97,7 @@ class Module {
  protected:
   /// A leaf that wants a gradient, kept under `name`; returns it. GradError for a recorded result.
   Tensor register_parameter(const std::string& name, Tensor parameter);
-  /// A tensor off the tape that is saved with the module but not trained.
+  /// A tensor off the tape that is saved with the module but not trained. To change it: init::copy_(buffer, values).
   Tensor register_buffer(const std::string& name, Tensor buffer);
   /// Keeps a child under `name` and returns it. ValueError if the name is taken, empty or has a dot in it.
   template <std::derived_from<Module> M>
@@ -150,7 +150,7 @@ requires std::constructible_from<M, const Arguments&...> M clone(const M& model,
 /// While it lives, the whole tree is in evaluation mode; afterwards each part is again in its own.
 class EvalGuard {
  public:
-  explicit EvalGuard(const Module& module);
+  [[nodiscard]] explicit EvalGuard(const Module& module);
   ~EvalGuard();
   EvalGuard(const EvalGuard&) = delete;
   EvalGuard& operator=(const EvalGuard&) = delete;

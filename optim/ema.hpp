@@ -19,7 +19,7 @@ class Ema {
   /// Steps taken meanwhile are lost.
   class Scope {
    public:
-    explicit Scope(Ema& ema);
+    [[nodiscard]] explicit Scope(Ema& ema);
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;

@@ -98,6 +98,18 @@ TEST(InitTest, OrthogonalRowsOrColumns) {
   EXPECT_THROW(nn::init::orthogonal_(tg::empty({3})), tg::ShapeError);
 }
 
+TEST(InitTest, CopiesValuesInto) {
+  const tg::Tensor x = tg::zeros({2, 2}).requires_grad_();
+  nn::init::copy_(x, tg::tensor({1, 2}));  // converted, and broadcast
+  EXPECT_TRUE(tg::equal(x, tg::tensor({{1.0, 2.0}, {1.0, 2.0}})));
+  nn::init::copy_(x.select(0, 0).detach(), tg::ones({2}));
+  nn::init::copy_(x.detach(), x.transpose(0, 1));  // of its own memory
+  EXPECT_TRUE(tg::equal(x, tg::tensor({{1.0, 1.0}, {1.0, 2.0}})));
+  EXPECT_TRUE(x.requires_grad() && x.is_leaf());
+  EXPECT_THROW(nn::init::copy_(x, tg::ones({3})), tg::ShapeError);
+  EXPECT_THROW(nn::init::copy_(x * 2, x), tg::GradError);
+}
+
 TEST(InitTest, SeedsReproduce) {
   const auto drawn = [] {
     tg::manual_seed(11);

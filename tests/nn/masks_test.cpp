@@ -213,3 +213,13 @@ TEST(MaskTest, IsDrawn) {
   const Tensor odd = gt(rand({33, 70}), 2.0);
   EXPECT_NE(Mask(odd).to_string().find("\n························"), std::string::npos);
 }
+
+TEST(MaskTest, ATensorToBeAddedIsNoMask) {
+  const Tensor future = triu(ones({3, 3}), 1);
+  expect_throws<ValueError>(
+      [&] {
+        Mask(masked_fill(zeros({3, 3}), future, -INFINITY));
+      },
+      {"got an infinity or NaN in float32 [3, 3]", "is passed as bias"});
+  Mask(full({3, 3}, 0.5));
+}

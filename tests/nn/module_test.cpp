@@ -96,6 +96,11 @@ TEST(ModuleTest, ErrorsCarryThePathOfTheModule) {
   EXPECT_TRUE(error_of([&] { model(tg::ones({4, 2})); }).starts_with("layers.1: Linear"));
   EXPECT_TRUE(error_of([&] { model.tail(tg::ones({2})); }).starts_with("tail.0: Linear"));
   EXPECT_TRUE(error_of([&] { nn::Linear(1, 1)(tg::ones({2})); }).starts_with("Linear"));
+  struct Attending : nn::Module {
+    nn::MultiHeadAttention attention = register_module("first", nn::MultiHeadAttention(4, 2));
+  };
+  const std::string text = error_of([] { Attending().attention(tg::ones({1, 3, 4}), {.mask = tg::ones({5, 5})}); });
+  EXPECT_TRUE(text.starts_with("first: scaled_dot_product_attention: mask: it must")) << text;
 }
 
 TEST(ModuleTest, BadNamesAreRefused) {
@@ -314,4 +319,14 @@ TEST(CloneTest, ATensorInAnotherPlaceIsSharedToo) {
   const tg::Tensor a = tg::ones({2}), b = tg::zeros({2});
   EXPECT_TRUE(has(error_of([&] { Pair(a, b).copy_from(Pair(b, a)); }), "got a shared one, a [2]"));
   EXPECT_EQ(a.sum().item(), 2);
+}
+
+TEST(ModuleTest, ABufferIsChangedInPlace) {
+  struct Counting : nn::Module {
+    tg::Tensor calls = register_buffer("calls", tg::tensor(0));
+    void operator()() const { nn::init::copy_(calls, calls + 1); }
+  };
+  const Counting module;
+  module(), module();
+  EXPECT_EQ(module.state_dict().at("calls").item(), 2);
 }
