@@ -192,11 +192,12 @@ RunNotes read_notes(const std::string& folder, const Corpus& corpus) {
                    .rows = checked_rows(value_of(note.metadata, "metrics"), note.step),
                    .history = History::from_json(value_of(note.metadata, "history")),
                    .tokens_per_second = checked_speed(value_of(note.metadata, "tokens_per_s"))};
-    must(notes.step >= 1 && notes.losses_counted >= 1 && notes.losses_counted <= notes.step &&
-             std::isfinite(notes.losses),
-         "it must be of a step from 1, with the losses of so many steps at most; got step {}, and the sum {} of "
-         "{} losses",
-         notes.step, notes.losses, notes.losses_counted);
+    must(
+        notes.losses_counted >= std::min<std::int64_t>(notes.step, 1) && notes.losses_counted <= notes.step &&
+            std::isfinite(notes.losses),
+        "it must have the loss of at least one step, if there was one, and of no more than were done; got step {}, and "
+        "the sum {} of {} losses",
+        notes.step, notes.losses, notes.losses_counted);
     return notes;
   } catch (const std::runtime_error& error) {
     throw BadInput(fmt::format("--resume: checkpoint '{}': {}", path, error.what()));

@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include <tapegrad/training/checkpoint.hpp>
+
 #include "bad_input.hpp"
 
 namespace toy_lm {
@@ -50,6 +52,17 @@ int lock_file(const std::string& path, const std::string& folder, const std::str
                              std::generic_category().message(error)));
 }
 
+/// A checkpoint from before the first step is nothing to lose; one that can't be read may be.
+bool holds_steps(const std::string& checkpoint) {
+  std::error_code none;
+  if (!std::filesystem::exists(checkpoint, none)) return false;
+  try {
+    return tapegrad::read_checkpoint_note(checkpoint).step > 0;
+  } catch (const tapegrad::FileError&) {
+    return true;
+  }
+}
+
 }  // namespace
 
 RunFolder::RunFolder(const std::string& path, const std::string& option) {
@@ -72,7 +85,7 @@ RunFolder::~RunFolder() { ::close(lock_); }
 
 void expect_no_run(const std::string& folder) {
   std::error_code none;
-  const bool checkpoint = std::filesystem::exists(folder + "/" + kCheckpoint, none);
+  const bool checkpoint = holds_steps(folder + "/" + kCheckpoint);
   if (checkpoint || std::filesystem::exists(folder + "/" + kModel, none))
     throw BadInput(fmt::format(
         "--out '{}': must be a folder without a run; it holds a {}; {}take another --out, or "

@@ -53,7 +53,7 @@ std::string describe_not_finite(const Gpt& model, std::int64_t step, const std::
   const std::string fault =
       parameter.empty() ? "no parameter and no gradient is at fault" : "the first parameter at fault is " + parameter;
   const std::string kept =
-      saved_step > 0 ? fmt::format("what was saved at step {} stays", saved_step) : "nothing was saved";
+      saved_step > 0 ? fmt::format("what was saved at step {} stays", saved_step) : "no step was saved";
   return fmt::format("step {}: the {} is {}; {}; {}; try a smaller --lr", step, what, value, fault, kept);
 }
 

@@ -90,7 +90,10 @@ class Trainer {
   }
 
   void train_all() {
-    if (options_.resume) end_of_step();
+    if (run_.step > 0)
+      end_of_step();
+    else
+      save_run();  // so that --resume goes on wherever it is killed
     progress_ = tg::Progress(run_.step);
     const std::int64_t before = run_.step;
     const auto start = std::chrono::steady_clock::now();

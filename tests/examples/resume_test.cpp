@@ -60,6 +60,19 @@ TEST_F(Resume, AHundredKillsEndInTheBitsOfTheRunThatWasLeftAlone) {
   RecordProperty("kills", kills);
 }
 
+TEST_F(Resume, GoesOnFromBeforeTheFirstEvaluation) {
+  const std::string settings = small_ + "--eval-every 100000 --schedule-steps 100000 ";
+  run(settings + "--steps 20 --out whole");
+  const pid_t process = start(settings + "--steps 100000 --out killed");
+  for (int waited = 0; waited < 60'000 && !fs::exists(checkpoint_path(path("killed"))); ++waited)
+    std::this_thread::sleep_for(Milliseconds(1));
+  ::kill(process, SIGKILL);
+  EXPECT_EQ(end_of(process), -SIGKILL);
+  EXPECT_EQ(tg::read_checkpoint_note(checkpoint_path(path("killed"))).step, 0);
+  run("train --resume killed --steps 20");
+  expect_same_run("killed", "whole");
+}
+
 TEST_F(Resume, MoreStepsAreThoseOfALongerRunWithTheSameSchedule) {
   for (const char* every : {"20", "15"}) {
     const std::string settings = small_ + "--warmup 5 --overwrite --eval-every " + every + " ";
@@ -154,7 +167,7 @@ TEST_F(Resume, DamagedAndForeignCheckpointsAreRefused) {
     tg::StateDict entries = content.entries;
     entries.set(std::string("extra.") + name, tg::tensor(value, tg::float64));
     tg::save_safetensors(file, entries, content.metadata);
-    expect_bad_input("train --resume run", "run/checkpoint.safetensors': it must be of a step from 1");
+    expect_bad_input("train --resume run", "run/checkpoint.safetensors': it must have the loss of at least one step");
   }
   for (const char* name : {"losses", "losses_counted"}) {
     tg::StateDict entries = content.entries;
@@ -175,8 +188,8 @@ TEST_F(Resume, ARunThatIsNoLongerFiniteSavesNothing) {
     const std::string errors = read(path("stderr"));
     expect_contains(errors, text);
     expect_contains(errors, "the first parameter at fault is token.weight");
-    expect_contains(errors, "nothing was saved");
-    EXPECT_FALSE(fs::exists(path("run/checkpoint.safetensors")));
+    expect_contains(errors, "no step was saved");
+    EXPECT_EQ(tg::read_checkpoint_note(checkpoint_path(path("run"))).step, 0);  // another run may begin there
   }
 }
 
