@@ -67,8 +67,6 @@ class Optimizer {
   /// Copies values in, settings too; the next steps are then those of the saved optimizer, to the last bit. The groups
   /// must be alike. ValueError that lists all that is missing, unexpected or wrong, and then nothing is changed.
   void load_state_dict(const StateDict& entries);
-  /// The same error, without loading.
-  void check_state_dict(const StateDict& entries) const;
 
  protected:
   static constexpr std::size_t kSlots = 3;

@@ -71,8 +71,6 @@ Optimizer::Loaded Optimizer::read(const StateDict& entries) const {
   return loaded;
 }
 
-void Optimizer::check_state_dict(const StateDict& entries) const { (void)read(entries); }
-
 void Optimizer::load_state_dict(const StateDict& entries) {
   Loaded loaded = read(entries);
   groups_ = std::move(loaded.groups);

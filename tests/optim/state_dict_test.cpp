@@ -73,7 +73,6 @@ TEST(OptimizerStateTest, GoesOnFromAFileToTheLastBit) {
       tg::NoGradGuard no_grad;
       for (std::size_t i = 0; i < whole.size(); ++i) tg::core::copy_into(resumed[i].mutable_array(), whole[i].array());
     }
-    second->check_state_dict(tg::load_safetensors(path));
     second->load_state_dict(tg::load_safetensors(path));
     EXPECT_EQ(second->lr(1), 0.03);
     run(*first, whole, 5, 10);
@@ -137,7 +136,6 @@ TEST(OptimizerStateTest, OneErrorListsEveryFaultAndNothingChanges) {
         "groups.0.betas must be", "groups.0.parameters must be 3, got 7", "missing: groups.0.eps, state.1.exp_avg_sq",
         "unexpected: state.9.step", "nothing was loaded"})
     EXPECT_TRUE(has(text, part));
-  EXPECT_EQ(error_of<tg::ValueError>([&] { optimizer.check_state_dict(entries); }), text);
   EXPECT_EQ(optimizer.lr(), 0.5);
   EXPECT_TRUE(tg::equal(optimizer.state_dict().at("state.0.exp_avg"), moments));
 }
