@@ -121,19 +121,17 @@ Window::Window(std::int64_t left_side, std::int64_t right_side) : left(left_side
   check_length("window", "its right side", right);
 }
 
-Mask::Mask(const Tensor& allowed) : Mask(MaskParts{.allowed = allowed}) {
-  if (allowed.defined() && is_floating(allowed.dtype()))
-    require(
-        all(isfinite(allowed)).item() == 1,
-        "mask: what is nonzero is allowed, and must be finite; got an infinity or NaN in {} {}; what is added to the "
-        "scores, as -infinity, is passed as bias",
-        allowed.dtype(), allowed.shape());
-}
+Mask::Mask(const Tensor& allowed) : Mask(MaskParts{.allowed = allowed}) {}
 
 Mask::Mask(const MaskParts& parts) {
   for (const Tensor& x : {parts.allowed, parts.key_lengths})
     require<GradError>(!x.defined() || !x.requires_grad(),
                        "mask: a mask has no gradient; got a tensor that requires it; pass scores to add as bias");
+  if (const Tensor& allowed = parts.allowed; allowed.defined() && is_floating(allowed.dtype()))
+    require(all(isfinite(allowed)).item() == 1,
+            "mask: what is nonzero is allowed, and must be finite; got an infinity or NaN in {} {}; what is added to "
+            "the scores, as -infinity, is passed as bias",
+            allowed.dtype(), allowed.shape());
   if (const Tensor& lengths = parts.key_lengths; lengths.defined())
     require<DtypeError>(lengths.dtype() == int64, "mask: key lengths must be int64; got {}", lengths.dtype());
   if (parts.is_causal || parts.window || parts.key_lengths.defined() || parts.allowed.defined()) node_ = leaf(parts);
