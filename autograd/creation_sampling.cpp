@@ -1,4 +1,4 @@
-// Draws from given probabilities, and classes as vectors.
+// Draws from given probabilities.
 #include <algorithm>
 #include <cmath>
 #include <vector>
@@ -74,22 +74,6 @@ Tensor multinomial(const Tensor& weights, std::int64_t count, bool replacement) 
   if (scaled.size(1) > 0) scaled = scaled / clamp_min(max(scaled, 1, true), 1e-300);
   return replacement ? draw_again_and_again(scaled, count)
                      : draw_once(scaled, eq(weights, 0), count);  // a tiny weight may be 0 when scaled
-}
-
-Tensor one_hot(const Operand& indices, std::int64_t classes) {
-  if (indices.dtype() != int64)
-    throw DtypeError("one_hot: the indices must be int64; got " + std::string(name_of(indices.dtype())) +
-                     "; convert them first with .to(tapegrad::int64)");
-  if (classes < 0)
-    throw ValueError("one_hot: the number of classes must not be negative; got " + std::to_string(classes));
-  const Tensor outside = logical_or(lt(indices, 0), ge(indices, classes));
-  if (any(outside).item() != 0) {
-    const std::int64_t at = static_cast<std::int64_t>(argmax(outside).item());
-    throw IndexError("one_hot: indices must be in [0, " + std::to_string(classes) + "); got " +
-                     std::to_string(static_cast<std::int64_t>(flatten(indices).select(0, at).item())) + " at element " +
-                     std::to_string(at) + " of shape " + indices.shape().to_string());
-  }
-  return to(eq(unsqueeze(indices, -1), arange(classes)), int64);
 }
 
 }  // namespace tapegrad

@@ -11,8 +11,6 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Tensor tan(const Operand& x) { return sin(x) / cos(x); }
 
-Tensor leaky_relu(const Operand& x, double negative_slope) { return where(gt(x, 0), x, x * negative_slope); }
-
 Tensor elu(const Operand& x, double alpha) {
   return where(gt(x, 0), x, expm1(clamp_max(x, 0)) * alpha);  // clamped: exp of large numbers would overflow
 }

@@ -47,6 +47,12 @@ Tensor record_step(const char* name, Kernel kernel, const Tensor& x) {
   return record(name, value, {x}, [](const Tensor& g) { return Tensors{zeros_like(g)}; });
 }
 
+/// v where x is positive, v * slope elsewhere: linear in v, so that its gradient is the same of g. Recorded as a relu.
+Tensor leaky(const Tensor& v, const Tensor& x, double slope) {
+  const auto value = [&] { return kernels::leaky(v.array(), x.array(), slope); };
+  return record("relu", value, {v}, [x, slope](const Tensor& g) { return Tensors{leaky(g, x, slope)}; });
+}
+
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kTwoOverSqrtPi = 1.12837916709551257390;
 constexpr double kSqrtHalf = 0.70710678118654752440;
@@ -77,6 +83,10 @@ Tensor square(const Operand& x) {
 Tensor relu(const Operand& x) {
   const auto rule = [](auto& g, auto& x) { return where(gt(x, 0), g, 0); };
   return by_input("relu", x, int64, kernels::relu, fused(kernels::relu_backward, rule));
+}
+Tensor leaky_relu(const Operand& x, double negative_slope) {
+  if (!is_floating(x.dtype())) return leaky_relu(to(x, float32), negative_slope);
+  return leaky(x, x, negative_slope);
 }
 Tensor exp(const Operand& x) {
   return by_result("exp", x, kernels::exp, [](auto& g, auto& y) { return g * y; });

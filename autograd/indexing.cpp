@@ -19,31 +19,49 @@ struct Layout {
       : outer(shape.sub(0, axis).numel()), size(shape[axis]), inner(shape.sub(axis + 1, shape.rank()).numel()) {}
 };
 
-/// The indices in row-major order, each in [0, size).
-Array checked_indices(const char* operation, const Tensor& index, std::int64_t size) {
+bool is_outside(std::int64_t value, std::int64_t size) {  // negative numbers become large ones
+  return static_cast<std::uint64_t>(value) >= static_cast<std::uint64_t>(size);
+}
+
+/// For the first of the indices that is outside [0, size).
+[[noreturn]] void fail_outside(const char* operation, const Array& indices, std::int64_t size) {
+  const std::int64_t* at = indices.data<std::int64_t>();
+  while (!is_outside(*at, size)) ++at;
+  throw IndexError(std::string(operation) + ": indices must be in [0, " + std::to_string(size) + "); got " +
+                   std::to_string(*at) + " at element " + std::to_string(at - indices.data<std::int64_t>()) +
+                   " of the index, whose shape is " + indices.shape().to_string());
+}
+
+/// The indices in row-major order.
+Array indices_of(const char* operation, const Tensor& index) {
+  autograd::check_defined(operation, index);
   if (index.dtype() != int64)
     throw DtypeError(std::string(operation) + ": the index must be int64; got " + std::string(name_of(index.dtype())) +
                      "; convert it first with .to(tapegrad::int64)");
-  const Array array = index.array().contiguous();
-  const std::int64_t* values = array.data<std::int64_t>();
-  for (std::int64_t i = 0; i < array.numel(); ++i)
-    if (values[i] < 0 || values[i] >= size)
-      throw IndexError(std::string(operation) + ": indices must be in [0, " + std::to_string(size) + "); got " +
-                       std::to_string(values[i]) + " at element " + std::to_string(i) +
-                       " of the index, whose shape is " + index.shape().to_string());
-  return array;
+  return index.array().contiguous();
+}
+/// The same, each in [0, size).
+Array checked_indices(const char* operation, const Tensor& index, std::int64_t size) {
+  const Array indices = indices_of(operation, index);
+  const std::int64_t* first = indices.data<std::int64_t>();
+  if (std::any_of(first, first + indices.numel(), [size](std::int64_t value) { return is_outside(value, size); }))
+    fail_outside(operation, indices, size);
+  return indices;
 }
 
 /// Calls f(outer, first column, last column) in parallel; each column of `inner` belongs to one call.
 template <class F>
-void for_columns(const Layout& layout, std::int64_t rows, F&& f) {
-  const std::int64_t width = std::clamp<std::int64_t>(kGrain / std::max<std::int64_t>(rows, 1), 16, kGrain);
+void for_columns(const Layout& layout, F&& f) {
+  const std::int64_t rows = std::max<std::int64_t>(layout.size, 1);
+  const std::int64_t width = std::clamp<std::int64_t>(kGrain / rows, 64, kGrain);
   const std::int64_t pieces = (layout.inner + width - 1) / width;
   const std::int64_t work = std::max<std::int64_t>(1, rows * std::min(width, layout.inner));
   core::parallel_ranges(layout.outer * pieces, std::max<std::int64_t>(1, kGrain / work),
                         [&](std::int64_t begin, std::int64_t end) {
-                          for (std::int64_t i = begin; i < end; ++i)
-                            f(i / pieces, i % pieces * width, std::min(layout.inner, (i % pieces + 1) * width));
+                          for (std::int64_t i = begin; i < end; ++i) {
+                            const std::int64_t outer = i / pieces, first = (i - outer * pieces) * width;
+                            f(outer, first, std::min(layout.inner, first + width));
+                          }
                         });
 }
 
@@ -52,36 +70,58 @@ Shape with_size(Shape shape, int axis, std::int64_t size) {
   return shape;
 }
 
-/// Zeros of x's shape, but `size` along `axis`, to which each element of x is added, in row pick(indices, j, element)
-/// if it stands in row j.
-template <class Pick>
-Array added_up(const char* operation, const Tensor& x, int axis, const Tensor& index, std::int64_t size, Pick pick) {
-  const Array from = x.array().contiguous(), indices = checked_indices(operation, index, size);
-  const Array result = zeros(with_size(x.shape(), axis, size), x.dtype()).array();
-  const Layout in(from.shape(), axis);
+/// Calls f(element, place) for each element of an index that has this layout, where place is the element of [outer,
+/// size, inner] that the index points to. Each index is checked on the way; the first one outside is told of.
+template <class F>
+void for_places(const char* operation, const Array& indices, const Layout& layout, std::int64_t size, F f) {
+  const std::int64_t* all = indices.data<std::int64_t>();
+  for_columns(layout, [=, &indices](std::int64_t outer, std::int64_t first, std::int64_t last) {
+    const std::int64_t inner = layout.inner, start = outer * size * inner;
+    const auto at = [=, &indices](std::int64_t element) {
+      if (is_outside(all[element], size)) fail_outside(operation, indices, size);
+      return all[element];
+    };
+    std::int64_t element = outer * layout.size * inner;
+    if (inner == 1) {  // no loop for a single column
+      for (std::int64_t j = 0; j < layout.size; ++j, ++element) f(element, start + at(element));
+      return;
+    }
+    for (std::int64_t j = 0; j < layout.size; ++j, element += inner)
+      for (std::int64_t i = first; i < last; ++i) f(element + i, start + at(element + i) * inner + i);
+  });
+}
+
+/// Zeros of x's shape, but `size` along `axis`, after add(x's elements, the zeros).
+template <class Add>
+Array added_up(const char* operation, const Tensor& x, int axis, std::int64_t size, Add add) {
+  const Array from = x.array().contiguous(), sums = zeros(with_size(x.shape(), axis, size), x.dtype()).array();
   core::dispatch(x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
     if constexpr (std::is_same_v<T, bool>)
       throw DtypeError(std::string(operation) +
                        ": booleans can't be added up; convert them first with .to(tapegrad::int64)");
     else
-      for_columns(in, in.size, [&](std::int64_t outer, std::int64_t first, std::int64_t last) {
-        const std::int64_t* at = indices.data<std::int64_t>();
-        T* out = result.data<T>() + outer * size * in.inner;
-        for (std::int64_t j = 0; j < in.size; ++j) {
-          const std::int64_t row = (outer * in.size + j) * in.inner;
-          const T* values = from.data<T>() + row;
-          for (std::int64_t i = first; i < last; ++i) out[pick(at, j, row + i) * in.inner + i] += values[i];
-        }
-      });
+      add(static_cast<const T*>(from.data<T>()), sums.data<T>());
   });
-  return result;
+  return sums;
 }
 
 /// Row j of x is added to row index[j].
 Tensor index_add(const Tensor& x, int axis, const Tensor& index, std::int64_t size) {
-  const auto pick = [](const std::int64_t* at, std::int64_t j, std::int64_t) { return at[j]; };
-  const auto value = [&] { return added_up("index_add", x, axis, index, size, pick); };
+  const auto value = [&] {
+    const Array indices = checked_indices("index_add", index, size);
+    const Layout in(x.shape(), axis);
+    const auto add = [&, at = indices.data<std::int64_t>()](const auto* from, auto* sums) {
+      for_columns(in, [&](std::int64_t outer, std::int64_t first, std::int64_t last) {
+        for (std::int64_t j = 0; j < in.size; ++j) {
+          const auto* row = from + (outer * in.size + j) * in.inner;
+          auto* __restrict sum = sums + (outer * size + at[j]) * in.inner;
+          for (std::int64_t i = first; i < last; ++i) sum[i] += row[i];
+        }
+      });
+    };
+    return added_up("index_add", x, axis, size, add);
+  };
   return record("index_add", value, {x, index}, [axis, index](const Tensor& g) {
     return Tensors{index_select(g, axis, index), Tensor()};
   });
@@ -89,8 +129,14 @@ Tensor index_add(const Tensor& x, int axis, const Tensor& index, std::int64_t si
 
 /// Each element of x is added at its own index.
 Tensor scatter_sum(const Tensor& x, int axis, const Tensor& index, std::int64_t size) {
-  const auto pick = [](const std::int64_t* at, std::int64_t, std::int64_t element) { return at[element]; };
-  const auto value = [&] { return added_up("scatter_add", x, axis, index, size, pick); };
+  const auto value = [&] {
+    const Array indices = indices_of("scatter_add", index);
+    const auto add = [&](const auto* from, auto* sums) {
+      for_places("scatter_add", indices, Layout(x.shape(), axis), size,
+                 [=](std::int64_t element, std::int64_t place) { sums[place] += from[element]; });
+    };
+    return added_up("scatter_add", x, axis, size, add);
+  };
   return record("scatter_add", value, {x, index}, [axis, index](const Tensor& g) {
     return Tensors{gather(g, axis, index), Tensor()};
   });
@@ -127,12 +173,20 @@ Tensor index_select(const Operand& x, std::int64_t axis, const Operand& index) {
   const Layout out(result.shape(), along);
   core::dispatch(x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const std::int64_t* at = indices.data<std::int64_t>();
-    const std::int64_t grain = std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(out.inner, 1));
+    const std::int64_t *at = indices.data<std::int64_t>(), inner = out.inner;
+    const T* in = from.data<T>();
+    const std::int64_t grain = std::max<std::int64_t>(1, kGrain / std::max<std::int64_t>(inner, 1));
     core::parallel_ranges(out.outer * out.size, grain, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t row = begin; row < end; ++row)
-        std::copy_n(from.data<T>() + (row / out.size * size + at[row % out.size]) * out.inner, out.inner,
-                    result.data<T>() + row * out.inner);
+      T* to = result.data<T>() + begin * inner;
+      std::int64_t outer = begin / out.size, j = begin % out.size;
+      for (std::int64_t row = begin; row < end; ++row, to += inner) {
+        const T* picked = in + (outer * size + at[j]) * inner;
+        if (inner == 1)
+          *to = *picked;
+        else
+          std::copy_n(picked, inner, to);
+        if (++j == out.size) ++outer, j = 0;
+      }
     });
   });
   return record("index_select", std::move(result), {x, index}, [along, index, size](const Tensor& g) {
@@ -147,19 +201,14 @@ Tensor gather(const Operand& tensor, std::int64_t axis, const Operand& index) {
   const Tensor x = corner("gather", tensor, index.shape(), along);
   const std::int64_t size = x.shape()[along];
   const autograd::Span span("gather");
-  const Array from = x.array().contiguous(), indices = checked_indices("gather", index, size);
+  const Array from = x.array().contiguous(), indices = indices_of("gather", index);
   Array result(index.shape(), x.dtype());
-  const Layout out(result.shape(), along);
   core::dispatch(x.dtype(), [&](auto type) {
     using T = typename decltype(type)::type;
-    const std::int64_t* at = indices.data<std::int64_t>();
-    for_columns(out, out.size, [&](std::int64_t outer, std::int64_t first, std::int64_t last) {
-      const T* rows = from.data<T>() + outer * size * out.inner;
-      for (std::int64_t j = 0; j < out.size; ++j) {
-        const std::int64_t row = (outer * out.size + j) * out.inner;
-        for (std::int64_t i = first; i < last; ++i) result.data<T>()[row + i] = rows[at[row + i] * out.inner + i];
-      }
-    });
+    const auto copy = [in = from.data<T>(), out = result.data<T>()](std::int64_t element, std::int64_t place) {
+      out[element] = in[place];
+    };
+    for_places("gather", indices, Layout(result.shape(), along), size, copy);
   });
   return record("gather", std::move(result), {x, index}, [along, index, size](const Tensor& g) {
     return Tensors{scatter_sum(g, along, index, size), Tensor()};
@@ -188,6 +237,20 @@ Tensor take_along_dim(const Operand& x, const Operand& index, std::int64_t axis)
       broadcast_shapes("take_along_dim", with_size(x.shape(), along, 1), with_size(index.shape(), along, 1));
   return gather(expand(x, with_size(shape, along, x.shape()[along])), along,
                 expand(index, with_size(shape, along, index.shape()[along])));
+}
+
+Tensor one_hot(const Operand& indices, std::int64_t classes) {
+  if (classes < 0)
+    throw ValueError("one_hot: the number of classes must not be negative; got " + std::to_string(classes));
+  const autograd::Span span("one_hot");
+  const Array at = checked_indices("one_hot", indices, classes);
+  Shape shape = indices.shape();
+  shape.push_back(classes);
+  const Tensor result = zeros(shape, int64);
+  std::int64_t* row = result.array().data<std::int64_t>();
+  const std::int64_t* index = at.data<std::int64_t>();
+  for (std::int64_t left = at.numel(); left > 0; --left, row += classes) row[*index++] = 1;
+  return result;
 }
 
 Tensor nonzero(const Operand& x) {

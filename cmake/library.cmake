@@ -40,4 +40,5 @@ function(tapegrad_compile_options target)
   endif()
 endfunction()
 tapegrad_compile_options(tapegrad)
-target_compile_options(tapegrad PRIVATE $<$<CONFIG:>:-O3> $<$<BOOL:${TAPEGRAD_NATIVE}>:-march=native>)
+# At -O2, which RelWithDebInfo sets, GCC 12 makes vectors of few loops: kernels would take a multiple of their time.
+target_compile_options(tapegrad PRIVATE $<$<OR:$<CONFIG:>,$<CONFIG:RelWithDebInfo>>:-O3> $<$<BOOL:${TAPEGRAD_NATIVE}>:-march=native>)

@@ -60,6 +60,8 @@ using BackwardFromResult = Array(const Array& g, const Array& y);
 using BackwardFromInput = Array(const Array& g, const Array& x);
 BackwardFromResult sqrt_backward, tanh_backward, sigmoid_backward;
 BackwardFromInput relu_backward, silu_backward, gelu_backward, gelu_tanh_backward;
+/// v where x is positive, v * slope elsewhere: leaky_relu of v = x, and its gradient of v = g.
+Array leaky(const Array& v, const Array& x, double slope);
 /// gelu(x), while g, which is contiguous, is multiplied in place by the derivative.
 Array gelu_forward_backward(const Array& g, const Array& x);
 

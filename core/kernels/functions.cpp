@@ -133,6 +133,11 @@ Array sqrt_backward(const Array& g, const Array& y) { return backward("sqrt", g,
 Array tanh_backward(const Array& g, const Array& y) { return backward("tanh", g, y, kTanhBackward); }
 Array sigmoid_backward(const Array& g, const Array& y) { return backward("sigmoid", g, y, kSigmoidBackward); }
 Array relu_backward(const Array& g, const Array& x) { return backward("relu", g, x, kReluBackward); }
+Array leaky(const Array& v, const Array& x, double slope) {
+  return backward("leaky_relu", v, x, [slope]<class X>(X v, X x) {
+    return select(x > X(0), v, v * X(static_cast<typename X::value_type>(slope)));
+  });
+}
 Array silu_backward(const Array& g, const Array& x) { return gated_backward<Logistic>("silu", g, x); }
 Array gelu_backward(const Array& g, const Array& x) { return gated_backward<Normal>("gelu", g, x); }
 Array gelu_tanh_backward(const Array& g, const Array& x) { return gated_backward<TanhNormal>("gelu", g, x); }

@@ -83,6 +83,8 @@ void add_elementwise_rows(Rows& rows) {
       rows, "gelu", [](const Tensor& x) { return gelu(x); }, signed_values);
   add_unary(
       rows, "gelu", [](const Tensor& x) { return gelu(x, GeluApproximation::tanh); }, signed_values);
+  add_unary(
+      rows, "relu", [](const Tensor& x) { return leaky_relu(x, 0.3); }, signed_values);
   const Draw between_steps = [](const Shape& shape) { return rand(shape, float64) * 0.3 + 1.1; };
   for (const auto& [name, f] : {std::pair<const char*, Unary>{"floor", floor}, {"ceil", ceil}, {"round", round}})
     add_unary(rows, name, f, between_steps);

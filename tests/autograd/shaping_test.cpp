@@ -182,6 +182,16 @@ TEST(ShapingTest, Errors) {
   expect_error<ShapeError>([&] { gather(x, 1, tensor({{0}, {0}, {0}})); }, "gather: the index must have");
 }
 
+TEST(ShapingTest, TheFirstIndexOutsideIsToldOfWhicheverThreadMeetsOneFirst) {
+  const Tensor x = zeros({40000, 2}), index = zeros({40000, 2}, int64);
+  std::int64_t* values = index.mutable_array().data<std::int64_t>();
+  values[16383] = -7, values[16384] = 2;  // the last of a task's and the first of the next one's
+  expect_error<IndexError>([&] { gather(x, 1, index); }, "gather: indices must be in [0, 2); got -7 at element 16383");
+  expect_error<IndexError>([&] { scatter_add(x, 1, index, x); }, "got -7 at element 16383");
+  values[16383] = 0;
+  expect_error<IndexError>([&] { gather(x, 1, index); }, "got 2 at element 16384");
+}
+
 TEST(ShapingTest, ElementsThatCanNotBeCountedAreRefused) {
   constexpr std::int64_t k31 = std::int64_t{1} << 31, k32 = k31 * 2, k62 = k31 * k31;
   const Tensor one = ones({1}), many = one.expand({k62});

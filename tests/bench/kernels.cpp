@@ -132,6 +132,18 @@ void add_by_index(Rows& rows) {
         moving(std::min(vectors, table) + 2 * vectors + table + 4 * tokens), {{size.classes, size.width}},
         [indices](const Tensors& x) { return tg::embedding(x[0], indices); });
   }
+  // At random along each axis of a matrix, held to the speed of reading in order. The same is moved backward.
+  const Shape shape{512, 256};
+  const double n = numel(shape);
+  for (const int axis : {0, 1}) {
+    const Tensor index = tg::randint(0, shape[axis], shape);
+    const std::string size = fmt::format("512x256_axis{}", axis);
+    add(rows, "gather/" + size, moving(4 * n), moving(8 * n), {shape},
+        [=](const Tensors& x) { return tg::gather(x[0], axis, index); });
+    // Both operands are read and their sum is written; backward g is read and two gradients are written.
+    add(rows, "scatter_add/" + size, moving(5 * n), moving(10 * n), {shape, shape},
+        [=](const Tensors& x) { return tg::scatter_add(x[0], axis, index, x[1]); });
+  }
 }
 
 /// Sums read all and write (almost) nothing; copies in another order read and write all.
