@@ -42,3 +42,7 @@ endfunction()
 tapegrad_compile_options(tapegrad)
 # At -O2, which RelWithDebInfo sets, GCC 12 makes vectors of few loops: kernels would take a multiple of their time.
 target_compile_options(tapegrad PRIVATE $<$<OR:$<CONFIG:>,$<CONFIG:RelWithDebInfo>>:-O3> $<$<BOOL:${TAPEGRAD_NATIVE}>:-march=native>)
+# Without optimisation GCC's intrinsics of AVX-512 are macros that xsimd's vectors don't fit into.
+if(NOT CMAKE_CXX_FLAGS_DEBUG MATCHES "-O")
+  target_compile_options(tapegrad PRIVATE $<$<CONFIG:Debug>:-Og>)
+endif()

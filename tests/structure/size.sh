@@ -24,7 +24,7 @@ for room in core autograd nn optim training; do
 done
 printf '%-9s %5d lines of code\n' total "$total"
 budget=8000
-now=17400
+now=17500
 if [ "$total" -gt "$budget" ]; then echo "above the budget of $budget lines by $((total - budget))"; fi
 if [ "$total" -gt "$now" ]; then
   echo "the rooms are above their budget of $budget lines and must not grow beyond $now; got $total"
