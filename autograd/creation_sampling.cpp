@@ -1,6 +1,5 @@
 // Draws from given probabilities.
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include <tapegrad/autograd/creation.hpp>

@@ -8,7 +8,6 @@
 #include <tapegrad/autograd/format.hpp>
 #include <tapegrad/autograd/tape.hpp>
 #include <tapegrad/autograd/walk.hpp>
-#include <tapegrad/core/error.hpp>
 
 namespace tapegrad::autograd {
 namespace {

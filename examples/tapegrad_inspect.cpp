@@ -1,10 +1,9 @@
 // What is in a safetensors or .npy file: names, dtypes, shapes, sizes, metadata, and every fault for which it would not
-// load. Exit codes: 0 sound, 1 faults, others for a wrong command line.
+// load. Exit codes: 0 sound, 1 faults, 2 a wrong command line.
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
-#include <functional>
 #include <numeric>
 
 #include <tapegrad/core/safetensors_header.hpp>

@@ -47,7 +47,7 @@ class Sequential : public Module {
   template <class M>
   Sequential& append(M module) {
     static_assert(
-        std::derived_from<M, Module> && std::invocable<M&, const Tensor&>,
+        std::derived_from<M, Module> && std::is_invocable_r_v<Tensor, M&, const Tensor&>,
         "Sequential: each part must be a module with Tensor operator()(const Tensor&); nn::Function makes one "
         "of a function");
     steps_->push_back([child = register_module(std::to_string(steps_->size()), std::move(module))](

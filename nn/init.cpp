@@ -7,6 +7,7 @@
 #include <tapegrad/autograd/creation.hpp>
 #include <tapegrad/autograd/elementwise.hpp>
 #include <tapegrad/autograd/format.hpp>
+#include <tapegrad/autograd/operation.hpp>
 #include <tapegrad/autograd/shaping.hpp>
 #include <tapegrad/core/require.hpp>
 
@@ -21,7 +22,8 @@ Tensor overwrite(const Tensor& x, const Tensor& value) {
 
 /// What goes into an element of the output, and out of one of the input.
 std::pair<double, double> fans(const char* operation, const Operand& x) {
-  if (x.rank(operation) < 2)
+  autograd::check_floating(operation, x);
+  if (x.rank() < 2)
     throw ShapeError(std::string(operation) + ": a weight must have at least two dimensions, [out, in]; got " +
                      x.shape().to_string());
   const auto receptive = static_cast<double>(x.shape().sub(2, x.rank()).numel());
@@ -76,6 +78,7 @@ Tensor normal_(const Operand& x, double mean, double std) {
 }
 
 Tensor trunc_normal_(const Operand& x, double mean, double std, double low, double high) {
+  autograd::check_floating("trunc_normal_", x);
   const double from = (low - mean) / std, to = (high - mean) / std;
   require(std > 0 && normal_share(to) - normal_share(from) >= 0.01,
           "trunc_normal_: std must be positive, and 1 % of the numbers between low and high; got mean {}, std {}, low "
@@ -109,6 +112,7 @@ Tensor kaiming_normal_(const Operand& x, double gain, Fan fan) {
 }
 Tensor orthogonal_(const Operand& x, double gain) {
   fans("orthogonal_", x);
+  require(std::isfinite(gain), "orthogonal_: gain must be finite; got {}", gain);
   const std::int64_t out = x.size(0), rest = x.shape().sub(1, x.rank()).numel();
   const Tensor basis = orthonormal_rows(std::min(out, rest), std::max(out, rest));
   return overwrite(x, (gain * (out <= rest ? basis : basis.transpose(0, 1))).reshape(x.shape()));

@@ -11,16 +11,16 @@ Tensor ones_(const Operand& x);
 /// The values of `source`, converted; ShapeError unless it broadcasts to x. The way to change a buffer, or weights, by
 /// hand: to assign to a handle makes it another tensor, of which its module knows nothing.
 Tensor copy_(const Operand& x, const Operand& source);
-/// Uniform in [low, high). ValueError unless low <= high.
+/// Uniform in [low, high). ValueError unless low <= high and both are finite.
 Tensor uniform_(const Operand& x, double low = 0.0, double high = 1.0);
-/// ValueError unless std >= 0.
+/// ValueError unless std >= 0 and both are finite.
 Tensor normal_(const Operand& x, double mean = 0.0, double std = 1.0);
 /// Normal, but drawn again until it is in [low, high]: bounds of values, not of deviations. ValueError unless std is
 /// positive and at least 1 % of the numbers fall between the bounds.
 Tensor trunc_normal_(const Operand& x, double mean = 0.0, double std = 1.0, double low = -2.0, double high = 2.0);
 
 // For weights [out, in] (with further dimensions: [out, in, ...]); ShapeError below two dimensions, ValueError
-// for a negative or NaN gain.
+// for a gain that is not finite or, but for orthogonal_, negative.
 /// Uniform in +-gain sqrt(6 / (in + out)) (Glorot and Bengio, 2010).
 Tensor xavier_uniform_(const Operand& x, double gain = 1.0);
 /// Normal with std gain sqrt(2 / (in + out)).

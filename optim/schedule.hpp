@@ -2,7 +2,6 @@
 // and values are PyTorch's.
 #pragma once
 #include <algorithm>
-#include <concepts>
 #include <functional>
 #include <string>
 

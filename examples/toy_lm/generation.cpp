@@ -1,12 +1,7 @@
 #include "generation.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 
-#include "bad_input.hpp"
 #include "model_file.hpp"
 
 namespace toy_lm {

@@ -1,8 +1,6 @@
 // The report of a run: what it remembers, and what a browser shows of it.
 #include <unistd.h>
 
-#include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <set>
 #include <sstream>

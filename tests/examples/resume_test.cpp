@@ -1,6 +1,5 @@
 // A training run that is killed at any moment and resumed ends in the bits of one that was left alone.
 #include <cmath>
-#include <functional>
 #include <random>
 #include <tuple>
 

@@ -26,6 +26,10 @@ TEST(InitTest, BoundsAndDeviationsMustMakeSense) {
   EXPECT_THROW(nn::init::normal_(x, std::nan("")), tg::ValueError);
   EXPECT_THROW(nn::init::normal_(x, 0.0, INFINITY), tg::ValueError);
   EXPECT_THROW(nn::init::uniform_(x, -INFINITY, INFINITY), tg::ValueError);
+  EXPECT_THROW(nn::init::orthogonal_(tg::ones({2, 2}), std::nan("")), tg::ValueError);
+  for (const auto& initialise : {nn::init::orthogonal_, nn::init::xavier_uniform_, nn::init::xavier_normal_})
+    EXPECT_THROW(initialise(tg::ones({2, 2}, tg::int64), 1.0), tg::DtypeError);
+  EXPECT_THROW(nn::init::trunc_normal_(tg::ones({2}, tg::int64)), tg::DtypeError);
   EXPECT_TRUE(tg::equal(x, tg::ones({2})));
 }
 
