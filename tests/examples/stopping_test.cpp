@@ -16,7 +16,7 @@ TEST_F(Stopping, AnInterruptedRunSavesAndPrintsTheCommandThatGoesOn) {
   const std::string whole = run(settings + "whole");
   for (const auto& [signal, code] : {std::pair{SIGINT, 130}, {SIGTERM, 143}, {SIGHUP, 129}}) {
     const pid_t process = start(settings + "'it is here'");
-    while (!fs::exists(path("it is here/checkpoint.safetensors"))) std::this_thread::sleep_for(Milliseconds(1));
+    while (!fs::exists(path("it is here/metrics.csv"))) std::this_thread::sleep_for(Milliseconds(1));  // in its midst
     ::kill(process, signal);
     for (int i = 0; i < 20 && signal == SIGHUP; ++i) {  // the terminal and the shell both send it
       std::this_thread::sleep_for(Milliseconds(0.1));
