@@ -15,6 +15,9 @@ namespace tapegrad::nn::init {
 namespace {
 
 Tensor overwrite(const Tensor& x, const Tensor& value) {
+  for (int axis = 0; axis < x.rank(); ++axis)
+    require(x.size(axis) <= 1 || x.array().strides()[axis] != 0,
+            "init: what is written to must not be expanded; got one of shape {}; clone() it first", x.shape());
   NoGradGuard no_grad;
   core::copy_into(x.mutable_array(), value.array());
   return x;

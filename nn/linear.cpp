@@ -19,6 +19,7 @@ Linear::Linear(std::int64_t in_features, std::int64_t out_features, const Linear
 }
 
 Linear::Linear(const Tensor& weight, const Tensor& bias) : Module("Linear") {
+  autograd::check_defined("Linear", weight);
   require<ShapeError>(weight.rank() == 2 && (!bias.defined() || bias.shape() == Shape{weight.size(0)}),
                       "Linear: weight must be [out_features, in_features] and bias [out_features]; got {} and {}",
                       weight.shape(), bias.defined() ? bias.shape().to_string() : "no bias");

@@ -62,6 +62,7 @@ struct Module::State : std::enable_shared_from_this<State> {
 
   void check_tensor(const char* operation, const std::string& wanted, const Tensor& tensor) const {
     check_name(operation, wanted);
+    autograd::check_defined(operation, tensor);
     require<GradError>(tensor.is_leaf(),
                        "{}: \"{}\" must be off the tape; got an operation's result; detach() it first", operation,
                        wanted);

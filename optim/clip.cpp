@@ -40,6 +40,7 @@ double clip_grad_norm(const Tensors& parameters, double max_norm, const ClipOpti
   Tensors distinct;  // those that have a gradient, once each
   std::unordered_set<const autograd::TensorBody*> seen;
   for (const Tensor& parameter : parameters) {
+    autograd::check_defined("clip_grad_norm", parameter);
     const Tensor gradient = parameter.grad();
     if (!gradient.defined() || !seen.insert(parameter.body()).second) continue;
     distinct.push_back(parameter);
@@ -60,6 +61,7 @@ void clip_grad_value(const Tensors& parameters, double value) {
   require(value >= 0, "clip_grad_value: value must not be negative; got {}", value);
   const auto span = autograd::Span::outside("clip_grad_value");
   NoGradGuard no_grad;
+  for (const Tensor& parameter : parameters) autograd::check_defined("clip_grad_value", parameter);
   for (const Tensor& parameter : parameters)
     if (parameter.grad().defined())
       change_gradient(parameter, [value](const core::Array& array) { core::kernels::clamp_in_place(array, value); });

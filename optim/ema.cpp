@@ -18,6 +18,7 @@ Ema::Ema(Tensors parameters, double decay) : parameters_(std::move(parameters)),
   require(decay >= 0 && decay <= 1, "Ema: decay must be in [0, 1]; got {}", decay);
   require(!parameters_.empty(), "Ema: expected parameters; got none; pass a module's parameters()");
   for (const Tensor& parameter : parameters_) {
+    autograd::check_defined("Ema", parameter);
     require(parameter.is_leaf() && is_floating(parameter.dtype()),
             "Ema: parameters must be leaves of a floating dtype; got {} {}", parameter.dtype(), parameter.shape());
   }

@@ -39,6 +39,7 @@ void Optimizer::check_parameters(const Tensors& parameters) const {
   for (const ParamGroup& group : groups_)
     for (const Tensor& parameter : group.parameters) seen.insert(parameter.body());
   for (const Tensor& parameter : parameters) {
+    autograd::check_defined(name_, parameter);
     require<DtypeError>(is_floating(parameter.dtype()), "{}: parameters must be float32 or float64; got {}", name_,
                         parameter.dtype());
     require<GradError>(parameter.is_leaf(),

@@ -9,6 +9,7 @@ namespace tapegrad::data {
 
 TensorDataset::TensorDataset(Tensors tensors) {
   require(!tensors.empty(), "TensorDataset: there must be a tensor; got none");
+  for (const Tensor& tensor : tensors) autograd::check_defined("TensorDataset", tensor);
   for (const Tensor& tensor : tensors) {
     require<ShapeError>(tensor.rank() != 0 && tensor.size(0) == tensors[0].size(0),
                         "TensorDataset: all tensors must have the same first size; got {} and {}", tensors[0].shape(),

@@ -83,6 +83,13 @@ TEST_F(Stopping, AFolderIsOneRunsAlone) {
   run("train --resume run --steps " + std::to_string(step + 1));  // the lock has gone with its process
 }
 
+TEST_F(Stopping, WhatIsPrintedGoesIntoNoFileOfTheRun) {
+  const std::string command = TAPEGRAD_TOY_LM " " + small_ + "--steps 4 --out run";
+  EXPECT_EQ(end_of(start("", "sh -c '" + command + " >&-'")), 1);
+  const std::string lock = read(path("run/.toy_lm-lock"));
+  EXPECT_EQ(lock.find_first_not_of("0123456789"), lock.npos) << lock;
+}
+
 TEST_F(Stopping, AnEvaluationIsLeftWhenARunIsAskedToStop) {
   const std::string settings = "train --steps 1 --layers 3 --heads 2 --width 32 --context 8 --batch 1 --out ";
   run(settings + "whole");

@@ -111,6 +111,7 @@ TEST(InitTest, CopiesValuesInto) {
   EXPECT_TRUE(tg::equal(x, tg::tensor({{1.0, 1.0}, {1.0, 2.0}})));
   EXPECT_TRUE(x.requires_grad() && x.is_leaf());
   EXPECT_THROW(nn::init::copy_(x, tg::ones({3})), tg::ShapeError);
+  EXPECT_THROW(nn::init::copy_(tg::zeros({2}).expand({2, 2}), x.detach()), tg::ValueError);
   EXPECT_THROW(nn::init::copy_(x * 2, x), tg::GradError);
 }
 

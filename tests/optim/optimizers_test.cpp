@@ -360,3 +360,21 @@ TEST(OptimizerTest, TheSameBitsOnAnyNumberOfThreads) {
     EXPECT_TRUE(tg::equal(one, three));
   }
 }
+
+TEST(OptimizerTest, UndefinedParametersAreReportedByName) {
+  const tg::Tensors none(1);
+  const auto text_of = [](const auto& call) {
+    try {
+      call();
+    } catch (const tg::Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing was thrown");
+  };
+  EXPECT_EQ(text_of([&] { optim::SGD{none}; }).substr(0, 4), "SGD:");
+  EXPECT_EQ(text_of([&] { optim::Ema{none}; }).substr(0, 4), "Ema:");
+  EXPECT_EQ(text_of([&] { optim::clip_grad_norm(none, 1); }).substr(0, 15), "clip_grad_norm:");
+  EXPECT_EQ(text_of([&] { optim::clip_grad_value(none, 1); }).substr(0, 16), "clip_grad_value:");
+  EXPECT_EQ(text_of([&] { tg::data::TensorDataset{none}; }).substr(0, 14), "TensorDataset:");
+  EXPECT_EQ(text_of([&] { tg::nn::Linear{none[0]}; }).substr(0, 7), "Linear:");
+}
