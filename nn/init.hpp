@@ -1,6 +1,6 @@
-// Initialisers: they overwrite a tensor in place, from this thread's random generator, and return it. ValueError for one
-// that is expanded; GradError for the result of a recorded operation; DtypeError if uniform or normal numbers are to go
-// into integers.
+// Initialisers: they overwrite a tensor in place, from this thread's random generator, and return it. ValueError for
+// one that is expanded; GradError for the result of a recorded operation; DtypeError if uniform or normal numbers are
+// to go into integers.
 #pragma once
 #include <tapegrad/autograd/tensor.hpp>
 
