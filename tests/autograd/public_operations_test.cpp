@@ -253,7 +253,7 @@ TEST(PublicOperations, RefuseUndefinedOperandsInTheirName) {
   const Tensor none, x = input().detach();
   for (const auto* calls : {&kDifferentiable, &kWithoutGradient})
     for (const auto& [name, call] : *calls) {
-      const std::string error = error_of([&] { call(none); });
+      const std::string error = error_of([&, &call = call] { call(none); });
       EXPECT_EQ(misnamed(error), "") << name << ": " << error;
       expect_contains(error, "got an undefined one");
     }

@@ -24,7 +24,7 @@ TEST(Layers, RefuseSizesInTheNameOfModuleAndArgument) {
   expect_refused([] { nn::Linear(2, -3); }, "Linear: out_features must not be negative; got -3");
   expect_refused([] { nn::Embedding(-1, 2); }, "Embedding: num_embeddings must not be negative; got -1");
   expect_refused([] { nn::Embedding(2, -1); }, "Embedding: embedding_dim must not be negative; got -1");
-  expect_refused([] { nn::LayerNorm({-1}); }, "LayerNorm: normalized_shape must");
+  expect_refused([] { nn::LayerNorm(tg::Shape{-1}); }, "LayerNorm: normalized_shape must");
   expect_refused([] { nn::LayerNorm(tg::Shape{}); }, "LayerNorm: normalized_shape must");
   expect_refused([] { nn::RMSNorm(-8); }, "RMSNorm: width must not be negative; got -8");
   expect_refused([] { nn::RMSNorm(8, -1); }, "RMSNorm: eps must not be negative; got -1");
@@ -47,7 +47,7 @@ TEST(Layers, RefuseUndefinedInputsInTheNameOfTheModule) {
     expect_contains(error_of(call), name + ": expected a tensor with a value");
   };
   expect_refused([&] { nn::Linear(4, 2)(none); }, "Linear");
-  expect_refused([&] { nn::LayerNorm({4})(none); }, "LayerNorm");
+  expect_refused([&] { nn::LayerNorm(4)(none); }, "LayerNorm");
   expect_refused([&] { nn::RMSNorm(4)(none); }, "rms_norm");
   expect_refused([&] { nn::Embedding(4, 2)(none); }, "embedding");
   expect_refused([&] { nn::Dropout(0.5)(none); }, "dropout");
