@@ -54,7 +54,8 @@ std::string describe_not_finite(const Gpt& model, std::int64_t step, const std::
       parameter.empty() ? "no parameter and no gradient is at fault" : "the first parameter at fault is " + parameter;
   const std::string kept =
       saved_step > 0 ? fmt::format("what was saved at step {} stays", saved_step) : "no step was saved";
-  return fmt::format("step {}: the {} is {}; {}; {}; try a smaller --lr", step, what, value, fault, kept);
+  const double shown = std::isnan(value) ? std::abs(value) : value;  // a NaN's sign says nothing
+  return fmt::format("step {}: the {} is {}; {}; {}; try a smaller --lr", step, what, shown, fault, kept);
 }
 
 void check_finite(const Gpt& model, std::int64_t step, std::int64_t saved_step) {
