@@ -35,8 +35,8 @@ struct MaskParts {
 class Mask {
  public:
   Mask() = default;
-  /// Nonzero allows; broadcasts to [..., L, S]. GradError if the tensor requires a gradient: a mask has none. ValueError
-  /// for NaN and infinities: such a tensor was meant to be added, as a bias.
+  /// Nonzero allows; broadcasts to [..., L, S]. GradError if the tensor requires a gradient: a mask has none.
+  /// ValueError for NaN and infinities: such a tensor was meant to be added, as a bias.
   Mask(const Tensor& allowed);
   explicit Mask(const MaskParts& parts);
 
