@@ -8,15 +8,17 @@ namespace tapegrad {
 namespace {
 
 void check_operands(const Operand& a, const Operand& b) {
-  const std::string got = a.shape("matmul").to_string() + " and " + b.shape("matmul").to_string();
+  for (const Operand* x : {&a, &b}) autograd::check_defined("matmul", *x);
+  const auto shapes = [&] { return a.shape().to_string() + " and " + b.shape().to_string(); };
   if (a.dtype() != b.dtype() || !is_floating(a.dtype()))
     throw DtypeError("matmul: both operands must be float32 or both float64; got " + std::string(name_of(a.dtype())) +
                      " and " + std::string(name_of(b.dtype())) + "; convert one with .to()");
   if (a.rank() == 0 || b.rank() == 0)
-    throw ShapeError("matmul: operands must have at least one dimension; got shapes " + got + "; use * for scalars");
+    throw ShapeError("matmul: operands must have at least one dimension; got shapes " + shapes() +
+                     "; use * for scalars");
   const std::int64_t inner = b.size(b.rank() == 1 ? 0 : -2);
   if (a.size(-1) != inner)
-    throw ShapeError("matmul: inner dimensions must be equal; got shapes " + got + ", that is " +
+    throw ShapeError("matmul: inner dimensions must be equal; got shapes " + shapes() + ", that is " +
                      std::to_string(a.size(-1)) + " and " + std::to_string(inner) +
                      "; transpose or reshape one of them");
 }

@@ -28,10 +28,11 @@ Tensor positive(const Tensor& x) { return exp(clamp_max(x, 0)) + relu(x); }
 Tensor features(const char* what, const Tensor& x, const LinearAttentionOptions& options) {
   if (!options.feature_map) return positive(x);
   const Tensor mapped = options.feature_map(x);
-  require<ShapeError>(mapped.defined() && mapped.rank() == x.rank() && mapped.dtype() == x.dtype() &&
-                          mapped.shape().sub(0, x.rank() - 1) == x.shape().sub(0, x.rank() - 1),
-                      "{}: feature_map may change the last dimension alone, and not the dtype; got {} for {} {}", kName,
-                      mapped.defined() ? mapped.shape().to_string() : "nothing", what, x.shape());
+  if (!mapped.defined() || mapped.rank() != x.rank() || mapped.dtype() != x.dtype() ||
+      mapped.shape().sub(0, x.rank() - 1) != x.shape().sub(0, x.rank() - 1))
+    throw ShapeError(
+        fmt::format("{}: feature_map may change the last dimension alone, and not the dtype; got {} for {} {}", kName,
+                    mapped.defined() ? mapped.shape().to_string() : "nothing", what, x.shape()));
   return mapped;
 }
 
