@@ -20,9 +20,12 @@ double half_cosine(double first, double last, double progress) {
 
 double ratio(std::int64_t a, std::int64_t b) { return static_cast<double>(a) / static_cast<double>(b); }
 
+/// So many steps, for a picture: a number that can be multiplied.
+std::int64_t shown(std::int64_t steps) { return std::clamp<std::int64_t>(steps, 0, std::int64_t{1} << 40); }
+
 }  // namespace
 
-Curve::Curve(const StepLROptions& o) : name("StepLR"), span(4 * o.step_size) {
+Curve::Curve(const StepLROptions& o) : name("StepLR"), span(4 * shown(o.step_size)) {
   require(o.step_size > 0, "{}: step_size must be positive; got {}", name, o.step_size);
   require_rate(name, "gamma", o.gamma);
   rate = [o](double base, std::int64_t step) {
@@ -35,7 +38,7 @@ Curve::Curve(const MultiStepLROptions& o) : name("MultiStepLR") {
   for (const std::int64_t milestone : o.milestones)
     require(milestone >= 0, "{}: milestones must not be negative; got {}", name, milestone);
   require_rate(name, "gamma", o.gamma);
-  span = *std::max_element(o.milestones.begin(), o.milestones.end()) * 4 / 3 + 1;
+  span = shown(*std::max_element(o.milestones.begin(), o.milestones.end())) * 4 / 3 + 1;
   rate = [o](double base, std::int64_t step) {
     const auto is_past = [step](std::int64_t milestone) { return milestone <= step; };
     const auto past = std::count_if(o.milestones.begin(), o.milestones.end(), is_past);
@@ -48,7 +51,7 @@ Curve::Curve(const ExponentialLROptions& o) : name("ExponentialLR"), span(100) {
   rate = [o](double base, std::int64_t step) { return base * std::pow(o.gamma, static_cast<double>(step)); };
 }
 
-Curve::Curve(const LinearLROptions& o) : name("LinearLR"), span(2 * o.total_iters) {
+Curve::Curve(const LinearLROptions& o) : name("LinearLR"), span(2 * shown(o.total_iters)) {
   require_rate(name, "start_factor", o.start_factor);
   require_rate(name, "end_factor", o.end_factor);
   require(o.total_iters > 0, "{}: total_iters must be positive; got {}", name, o.total_iters);
@@ -58,13 +61,13 @@ Curve::Curve(const LinearLROptions& o) : name("LinearLR"), span(2 * o.total_iter
   };
 }
 
-Curve::Curve(const ConstantLROptions& o) : name("ConstantLR"), span(2 * o.total_iters) {
+Curve::Curve(const ConstantLROptions& o) : name("ConstantLR"), span(2 * shown(o.total_iters)) {
   require_rate(name, "factor", o.factor);
   require(o.total_iters >= 0, "{}: total_iters must not be negative; got {}", name, o.total_iters);
   rate = [o](double base, std::int64_t step) { return step < o.total_iters ? base * o.factor : base; };
 }
 
-Curve::Curve(const CosineAnnealingLROptions& o) : name("CosineAnnealingLR"), span(o.T_max + 1) {
+Curve::Curve(const CosineAnnealingLROptions& o) : name("CosineAnnealingLR"), span(shown(o.T_max) + 1) {
   require(o.T_max > 0, "{}: T_max must be positive; got {}", name, o.T_max);
   require_rate(name, "eta_min", o.eta_min);
   rate = [o](double base, std::int64_t step) { return half_cosine(base, o.eta_min, ratio(step, o.T_max)); };
@@ -74,7 +77,7 @@ Curve::Curve(const CosineAnnealingWarmRestartsOptions& o) : name("CosineAnnealin
   require(o.T_0 > 0, "{}: T_0 must be positive; got {}", name, o.T_0);
   require(o.T_mult >= 1 && o.T_mult <= 1000, "{}: T_mult must be from 1 to 1000; got {}", name, o.T_mult);
   require_rate(name, "eta_min", o.eta_min);
-  span = o.T_0 * (1 + o.T_mult + o.T_mult * o.T_mult);
+  span = shown(o.T_0) * (1 + o.T_mult + o.T_mult * o.T_mult);
   rate = [o](double base, std::int64_t step) {
     std::int64_t length = o.T_0;
     if (o.T_mult == 1) step %= o.T_0;
@@ -86,7 +89,7 @@ Curve::Curve(const CosineAnnealingWarmRestartsOptions& o) : name("CosineAnnealin
   };
 }
 
-Curve::Curve(const OneCycleLROptions& o) : name("OneCycleLR"), span(o.total_steps) {
+Curve::Curve(const OneCycleLROptions& o) : name("OneCycleLR"), span(shown(o.total_steps)) {
   if (o.max_lr) require_rate(name, "max_lr", *o.max_lr);
   require(o.total_steps > 0, "{}: total_steps must be positive; got {}", name, o.total_steps);
   require(o.pct_start >= 0 && o.pct_start <= 1, "{}: pct_start must be in [0, 1]; got {}", name, o.pct_start);
@@ -110,7 +113,7 @@ Curve::Curve(const LambdaLROptions& o) : name("LambdaLR"), span(100) {
   rate = [o](double base, std::int64_t step) { return base * o.lr_lambda(step); };
 }
 
-Curve::Curve(const CosineOptions& o) : name("CosineSchedule"), span(o.total_steps + 1) {
+Curve::Curve(const CosineOptions& o) : name("CosineSchedule"), span(shown(o.total_steps) + 1) {
   require(o.total_steps > 0, "{}: total_steps must be positive; got {}", name, o.total_steps);
   require(o.warmup_steps >= 0 && o.warmup_steps <= o.total_steps,
           "{}: warmup_steps must be in [0, total_steps]; got {}", name, o.warmup_steps);
@@ -130,7 +133,7 @@ Curve::Curve(const SequentialLROptions& o) : name("SequentialLR") {
   for (std::size_t i = 0; i < milestones.size(); ++i)
     require(milestones[i] > (i ? milestones[i - 1] : 0), "{}: milestones must be positive and rise; got {}", name,
             milestones[i]);
-  span = (milestones.empty() ? 0 : milestones.back()) + schedules.back().span;
+  span = shown(milestones.empty() ? 0 : milestones.back()) + schedules.back().span;
   rate = [o](double base, std::int64_t step) {
     const auto next = std::upper_bound(o.milestones.begin(), o.milestones.end(), step);
     const std::int64_t start = next == o.milestones.begin() ? 0 : *(next - 1);

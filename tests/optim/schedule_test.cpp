@@ -137,6 +137,22 @@ TEST(ScheduleTest, APictureOfIt) {
   EXPECT_THROW((void)schedule.curve(5, 2), tg::IndexError);
 }
 
+TEST(ScheduleTest, SettingsOfAnySizeHaveAPicture) {
+  Fixture f;
+  const std::vector<optim::Curve> curves = {optim::StepLROptions{.step_size = INT64_MAX},
+                                            optim::MultiStepLROptions{.milestones = {INT64_MAX}},
+                                            optim::LinearLROptions{.total_iters = INT64_MAX},
+                                            optim::ConstantLROptions{.total_iters = INT64_MAX},
+                                            optim::CosineAnnealingLROptions{.T_max = INT64_MAX},
+                                            optim::CosineAnnealingWarmRestartsOptions{.T_0 = INT64_MAX, .T_mult = 1000},
+                                            optim::CosineOptions{.total_steps = INT64_MAX}};
+  for (const optim::Curve& curve : curves) {
+    EXPECT_GT(curve.span, 1'000'000'000'000) << curve.name;
+    EXPECT_NE(optim::Schedule(f.optimizer, curve).to_string().find(" steps: first "), std::string::npos) << curve.name;
+  }
+  EXPECT_THROW(optim::Curve(optim::StepLROptions{.step_size = INT64_MIN}), tg::ValueError);
+}
+
 TEST(ScheduleTest, EveryKindHasAPicture) {
   Fixture f;
   const std::vector<optim::Curve> curves = {optim::StepLROptions{.step_size = 5},
